@@ -1,0 +1,1 @@
+#include "ops/infer/infer.h"

@@ -1,0 +1,57 @@
+// Static types, symbolic shapes, and symbolic values of small tensors.
+//
+// Exporters compute Reshape targets, axes, ranges and scales with Shape, Gather, Concat, Slice, Mul, Range, Sqrt ...
+// Inference follows these subgraphs, so that a rule can ask what a value is, whatever computed it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace attune {
+
+// The contents of a tensor of rank 0 or 1 with at most 64 elements (constants of any rank up to 64 elements).
+// Elements that aren't known are unknown Dims, or missing doubles.
+struct SymbolicTensor {
+  DataType type = DataType::kUndefined;
+  std::vector<int64_t> shape;
+  std::vector<Dim> integers;                    // integer and bool tensors (bool: 0 or 1)
+  std::vector<std::optional<double>> reals;     // float tensors
+
+  bool is_integer() const { return reals.empty(); }
+  size_t size() const { return is_integer() ? integers.size() : reals.size(); }
+};
+
+class Inference {
+ public:
+  // Infers the graph of the model and all bodies, and sets the types of values (a known dimension is kept; an
+  // unknown one is filled; a dimension nothing is known of gets a fresh symbol "?N" that tracks equality).
+  // Throws Error(kInvalidModel) that names the node where types or shapes contradict.
+  explicit Inference(const Model& model);
+  Inference(Graph& graph, const std::map<std::string, int64_t>& opset_imports);
+
+  // The contents of `value`; null if nothing is known.
+  const SymbolicTensor* contents(const Value* value) const;
+  // The only element, if it is known.
+  std::optional<double> scalar(const Value* value) const;
+  // All elements as Dims (some may be unknown); nothing if it isn't a small integer tensor.
+  std::optional<Dims> integers(const Value* value) const;
+  // All elements, if each is a constant integer.
+  std::optional<std::vector<int64_t>> constant_integers(const Value* value) const;
+
+  // Infers nodes that were added since, and their users as far as types change.
+  void update(Node* node);
+
+ private:
+  friend class NodeInference;
+  std::map<std::string, int64_t> opsets_;
+  std::unordered_map<const Value*, SymbolicTensor> contents_;
+  int64_t fresh_ = 0;
+};
+
+}  // namespace attune

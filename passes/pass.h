@@ -1,0 +1,36 @@
+// A pass rewrites a graph; every result is a valid ONNX model with the same meaning.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "passes/report.h"
+
+namespace attune {
+
+struct PassOptions {
+  int64_t max_rewrites = -1;  // stop after so many rewrites of fusion rules (bisection); -1: no bound
+};
+
+struct PassContext {
+  Model& model;
+  Report& report;
+  const PassOptions& options;
+};
+
+struct Pass {
+  std::string_view name;                       // starts with a verb: fuse_, lower_, eliminate_, fold_, infer_
+  std::string_view description;                // one sentence, for the generated table
+  // Gives the number of changes.
+  size_t (*run)(PassContext&);
+};
+
+// THE ordered list.
+std::span<const Pass> pipeline();
+// Runs it. Throws Error with the pass's name as a frame.
+void optimize(Model& model, Report& report, const PassOptions& options = {});
+
+}  // namespace attune

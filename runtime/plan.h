@@ -1,0 +1,44 @@
+// A model made ready to run: one kernel per node, weights packed, lifetimes known. Immutable and shared.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/kernel.h"
+
+namespace attune {
+
+struct PlanOptions {
+  // Inputs that stay the same over many runs (encoder states, their mask): what depends on them alone is computed
+  // once for each Session::fix().
+  std::set<std::string> fixed_inputs;
+  KernelOptions kernels;
+};
+
+class Plan {
+ public:
+  // Throws Error(kUnsupported) that lists ALL nodes without a kernel at once; Error(kInvalidModel).
+  // The plan keeps what it needs of the model; the model may go.
+  static std::shared_ptr<const Plan> compile(const Model& model, const PlanOptions& options = {});
+  ~Plan();
+
+  struct Port {
+    std::string name;
+    ValueType type;
+    bool optional = false;  // an input with a default
+  };
+  const std::vector<Port>& inputs() const;
+  const std::vector<Port>& outputs() const;
+
+  struct Impl;
+  const Impl& impl() const { return *impl_; }
+
+ private:
+  Plan();
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace attune
