@@ -1,12 +1,11 @@
-# Finds what `./dev` has put into the cache (ATTUNE_DEPS) and Debian's packages.
-if(NOT DEFINED ATTUNE_DEPS)
-  if(DEFINED ENV{ATTUNE_CACHE})
-    set(ATTUNE_DEPS $ENV{ATTUNE_CACHE})
-  else()
-    set(ATTUNE_DEPS $ENV{HOME}/.cache/attune)
-  endif()
-endif()
-set(ATTUNE_DEPS ${ATTUNE_DEPS} CACHE PATH "folder of the dependencies that ./dev builds")
+# Finds what `./dev setup` has put into the cache and Debian's packages. -DATTUNE_ONNX_ROOT=DIR (a prefix that
+# cmake/onnx installed into) and -Ddnnl_DIR=DIR take others than the cache's.
+function(attune_cache_path name variable)
+  execute_process(COMMAND ${PROJECT_SOURCE_DIR}/cmake/cache.sh path ${name}
+    OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  set(${variable} ${path} PARENT_SCOPE)
+endfunction()
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS cmake/cache.sh cmake/requirements.txt tests/requirements.txt)
 
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
@@ -15,12 +14,18 @@ find_package(nlohmann_json REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(PkgConfig REQUIRED)
 
-# oneDNN: any that find_package finds, else the prebuilt one.
-list(APPEND CMAKE_PREFIX_PATH ${ATTUNE_DEPS}/onednn-2023.2.0)
+attune_cache_path(onednn onednn_root)
+if(dnnl_DIR MATCHES "/onednn-[0-9.]+(-[0-9a-f]+)?/lib/" AND NOT dnnl_DIR MATCHES "^${onednn_root}/")
+  unset(dnnl_DIR CACHE)  # found in the cache by an earlier configuration with another pin
+endif()
+list(APPEND CMAKE_PREFIX_PATH ${onednn_root})
 find_package(dnnl 3.2 REQUIRED)
 
-# ONNX, built by cmake/onnx from the PyPI wheel.
-set(onnx_root ${ATTUNE_DEPS}/onnx-1.23.2)
+if(ATTUNE_ONNX_ROOT)
+  set(onnx_root ${ATTUNE_ONNX_ROOT})
+else()
+  attune_cache_path(onnx onnx_root)
+endif()
 if(NOT EXISTS ${onnx_root}/lib/libonnx.a)
   message(FATAL_ERROR "The ONNX library is not in ${onnx_root}: run ./dev setup")
 endif()
@@ -37,4 +42,9 @@ target_link_libraries(attune_onnx INTERFACE $<LINK_LIBRARY:WHOLE_ARCHIVE,onnx_ar
 
 if(ATTUNE_BUILD_TESTS)
   find_package(GTest REQUIRED)
+  # Python with ONNX's reference and ONNX Runtime, for the tests that compare with them.
+  if(NOT ATTUNE_PYTHON)
+    attune_cache_path(venv venv)
+    set(ATTUNE_PYTHON ${venv}/bin/python)
+  endif()
 endif()
