@@ -26,11 +26,9 @@ fi
 check() {
   local file=$1 command key log
   if (($(date +%s) >= deadline)); then echo "not reached: $file"; return; fi
-  command=$(sed -n "s|^  \"command\": \"\(.* -c .*/$file\)\".*|\1|p" "$build/compile_commands.json")
+  command=$(sed -n "s|^  \"command\": \"\(.*\) -o [^ ]* -c .*/$file\".*|\1|p" "$build/compile_commands.json" | head -1)
   if [[ -z $command ]]; then return; fi  # not in this build
-  command=${command//\\\"/\"}
-  key=$({ (cd "$build" && eval "${command/ -o / -E -P -o /dev/null -o /dev/stdout }" 2>/dev/null || true); cat .clang-tidy; } |
-    sha256sum | cut -c1-32)
+  key=$({ echo "$command"; cat .clang-tidy; eval "${command//\\\"/\"} -E -P $file"; } | sha256sum | cut -c1-32)
   if [[ -e $passed/$key ]]; then return; fi
   log=$(mktemp)
   if clang-tidy-14 -p "$build" --quiet "$file" >"$log" 2>/dev/null; then touch "$passed/$key"; rm "$log"; return; fi
