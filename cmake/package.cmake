@@ -1,0 +1,52 @@
+# One shared library of all parts, bin/attune, the public headers, and a package config for find_package(attune).
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+set(parts attune_graph attune_io attune_ops attune_schema attune_passes attune_runtime)
+add_library(attune_shared SHARED)
+add_library(attune::attune ALIAS attune_shared)
+set_target_properties(attune_shared PROPERTIES OUTPUT_NAME attune EXPORT_NAME attune LINKER_LANGUAGE CXX
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+  LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+# Everything in the parts is in the library, whether or not something in it calls it.
+list(JOIN parts "," part_list)
+set_property(TARGET attune_shared PROPERTY LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,${part_list}")
+target_link_libraries(attune_shared PRIVATE ${parts})
+target_compile_features(attune_shared PUBLIC cxx_std_20)
+# Only names of attune leave it: ONNX and Protocol Buffers stay inside, whatever version a host brings.
+set(version_script ${PROJECT_SOURCE_DIR}/cmake/attune.map)
+target_link_options(attune_shared PRIVATE -Wl,--version-script=${version_script})
+set_property(TARGET attune_shared APPEND PROPERTY LINK_DEPENDS ${version_script})
+
+# Headers of the folders themselves are public; those of support/, schema/ and pattern/ are not.
+file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/attune.h ${PROJECT_SOURCE_DIR}/graph/*.h
+  ${PROJECT_SOURCE_DIR}/graph/io/*.h ${PROJECT_SOURCE_DIR}/ops/*.h ${PROJECT_SOURCE_DIR}/ops/infer/*.h
+  ${PROJECT_SOURCE_DIR}/passes/*.h ${PROJECT_SOURCE_DIR}/runtime/*.h ${PROJECT_SOURCE_DIR}/runtime/*/*.h)
+foreach(header ${headers})
+  file(STRINGS ${header} private REGEX "^#include <(onnx|google|oneapi)/" LIMIT_COUNT 1)
+  if(private)
+    list(REMOVE_ITEM headers ${header})
+  endif()
+endforeach()
+target_sources(attune_shared PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})
+target_include_directories(attune_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+# oneDNN is installed in a folder of ours, so that it meets no other of the same name.
+set(private_libraries ${CMAKE_INSTALL_LIBDIR}/attune)
+install(IMPORTED_RUNTIME_ARTIFACTS DNNL::dnnl LIBRARY DESTINATION ${private_libraries})
+set_target_properties(attune_shared PROPERTIES INSTALL_RPATH "$ORIGIN/attune")
+install(TARGETS attune_shared EXPORT attune-targets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/attune)
+if(TARGET attune)
+  set_target_properties(attune PROPERTIES INSTALL_RPATH "$ORIGIN/../${private_libraries}")
+  install(TARGETS attune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/attune)
+install(EXPORT attune-targets NAMESPACE attune:: DESTINATION ${package_folder})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/attune-config.cmake.in ${PROJECT_BINARY_DIR}/attune-config.cmake
+  INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/attune-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/attune-config.cmake ${PROJECT_BINARY_DIR}/attune-config-version.cmake
+  DESTINATION ${package_folder})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
