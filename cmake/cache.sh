@@ -12,7 +12,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${ATTUNE_CACHE:-$HOME/.cache/attune}
 cxx=${ATTUNE_DEPS_CXX:-c++}
 cxx_flags=${ATTUNE_DEPS_CXXFLAGS:-}
-onednn_crate=0.1.6
+onednn_crate=0.1.22  # oneDNN 3.14.1
+onednn_crate_sha256=e44a92c32c52aa160b62ffeae2e4c17206d2c6332120efffed9542132fd19401
 
 say() { printf 'attune: %s\n' "$*" >&2; }
 
@@ -78,19 +79,18 @@ make_onednn() {
 
 make_onednn-source() {
   local out=$1 work=$2
-  command -v cargo >/dev/null || { say "cargo is needed to download onednn-src (apt-get install cargo)"; return 1; }
   mkdir -p "$work/crate/src"
   printf '[package]\nname = "fetch"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\nonednn-src = "=%s"\n' \
     "$onednn_crate" >"$work/crate/Cargo.toml"
   touch "$work/crate/src/lib.rs"
   (cd "$work/crate" && cargo vendor --quiet vendor >/dev/null)
-  local source
-  source=$(dirname "$(find "$work/crate/vendor" -path '*onednn*/CMakeLists.txt' -print | awk '{print length, $0}' | sort -n |
-    head -1 | cut -d' ' -f2-)")
-  cmake -S "$source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$cxx" \
-    -DCMAKE_INSTALL_PREFIX="$out" -DCMAKE_INSTALL_LIBDIR=lib -DONEDNN_CPU_RUNTIME=OMP -DONEDNN_BUILD_DOC=OFF \
-    -DONEDNN_BUILD_EXAMPLES=OFF -DONEDNN_BUILD_TESTS=OFF -DONEDNN_BUILD_GRAPH=OFF >"$work/log" ||
-    { cat "$work/log" >&2; return 1; }
+  local source=$work/crate/vendor/onednn-src
+  grep -q "\"package\":\"$onednn_crate_sha256\"" "$source/.cargo-checksum.json" ||
+    { say "onednn-src $onednn_crate is not the one that is pinned"; return 1; }
+  cmake -S "$source/oneDNN" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$cxx" \
+    -DCMAKE_CXX_FLAGS="$cxx_flags" -DCMAKE_INSTALL_PREFIX="$out" -DCMAKE_INSTALL_LIBDIR=lib -DONEDNN_CPU_RUNTIME=OMP \
+    -DONEDNN_ENABLE_WORKLOAD=INFERENCE -DONEDNN_BUILD_DOC=OFF -DONEDNN_BUILD_EXAMPLES=OFF -DONEDNN_BUILD_TESTS=OFF \
+    -DONEDNN_BUILD_GRAPH=OFF >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
   ninja -C "$work/build" install >"$work/log" || { tail -50 "$work/log" >&2; return 1; }
 }
 
