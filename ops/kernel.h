@@ -36,6 +36,9 @@ class Kernel {
   virtual bool accepts_strided(size_t /*input*/) const { return false; }
   // True if every output depends on the shapes of the inputs alone (Shape, Size): a session may skip it.
   virtual bool reads_shapes_only() const { return false; }
+  // False if run() never looks at input i, because the kernel took it in when it was made (packed weights): the
+  // session then neither computes nor keeps it.
+  virtual bool uses_input(size_t /*input*/) const { return true; }
 };
 
 // A body of If, Loop or Scan, compiled by the runtime.

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -32,6 +34,9 @@ class Plan {
   };
   const std::vector<Port>& inputs() const;
   const std::vector<Port>& outputs() const;
+  // Position of a port by name; nothing if there is none.
+  std::optional<size_t> find_input(std::string_view name) const;
+  std::optional<size_t> find_output(std::string_view name) const;
 
   struct Impl;
   const Impl& impl() const { return *impl_; }

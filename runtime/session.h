@@ -15,7 +15,7 @@ class Profile;
 using TensorMap = std::map<std::string, Datum, std::less<>>;
 
 struct SessionOptions {
-  int threads = 0;           // 0: the physical cores
+  int threads = 0;             // 0: the physical cores
   Profile* profile = nullptr;  // if set, receives every call (see profile.h)
 };
 
@@ -32,9 +32,11 @@ class Session {
   // and that nobody else holds may be written in place (a key/value cache grows that way).
   TensorMap run(TensorMap inputs, const std::vector<std::string>& wanted = {});
   // The positional form, without maps: what the decoding loop uses. Order: plan.inputs(); undefined Datum = left out.
-  // Outputs with wanted[i] false stay undefined (wanted empty: all).
+  // `inputs` are moved from: pass a copy of a Datum to keep its contents. Outputs with wanted[i] false stay
+  // undefined (wanted empty: all). Outputs may be strided views (caches with head-room) in both forms.
   void run(std::vector<Datum>& inputs, std::vector<Datum>& outputs, const std::vector<bool>& wanted = {});
-  // Sets inputs declared in PlanOptions::fixed_inputs; they need not (must not) be given to run() then.
+  // Sets inputs declared in PlanOptions::fixed_inputs; they must not be given to run(). Those left out keep what
+  // they have. What depends on them alone is computed by the next run.
   void fix(TensorMap inputs);
 
   const Plan& plan() const;

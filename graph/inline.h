@@ -1,0 +1,16 @@
+// Replaces the call of a function by the function's body.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace attune {
+
+// Puts a copy of `function`'s body in place of `call`, in the graph (or body) that holds it, and erases `call`.
+// Attributes that the body takes from the call are filled in; those that the call leaves out get the
+// function's defaults, or are left out. Gives the new nodes, without those of nested graphs, in topological order.
+// Throws Error(kInvalidModel) if the call has more inputs or outputs than the function.
+std::vector<Node*> inline_function(Node* call, const Function& function);
+
+}  // namespace attune

@@ -1,0 +1,56 @@
+#include "runtime/plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "runtime/builder.h"
+#include "runtime/plan_impl.h"
+
+namespace attune {
+namespace {
+
+std::optional<size_t> find(const std::vector<Plan::Port>& ports, std::string_view name) {
+  const auto it = std::find_if(ports.begin(), ports.end(), [&](const Plan::Port& p) { return p.name == name; });
+  if (it == ports.end()) return std::nullopt;
+  return static_cast<size_t>(it - ports.begin());
+}
+
+}  // namespace
+
+Plan::Plan() : impl_(std::make_unique<Impl>()) {}
+Plan::~Plan() = default;
+
+const std::vector<Plan::Port>& Plan::inputs() const { return impl_->inputs; }
+const std::vector<Plan::Port>& Plan::outputs() const { return impl_->outputs; }
+std::optional<size_t> Plan::find_input(std::string_view name) const { return find(impl_->inputs, name); }
+std::optional<size_t> Plan::find_output(std::string_view name) const { return find(impl_->outputs, name); }
+
+std::shared_ptr<const Plan> Plan::compile(const Model& model, const PlanOptions& options) {
+  const std::shared_ptr<Plan> plan(new Plan);
+  Impl& impl = *plan->impl_;
+  for (const Value* v : model.graph->inputs()) {
+    impl.inputs.push_back({std::string(v->name()), v->type(), v->default_value() != nullptr});
+    impl.fixed.push_back(options.fixed_inputs.contains(std::string(v->name())));
+    impl.defaults.push_back(v->default_value() ? std::optional<Tensor>(*v->default_value()) : std::nullopt);
+  }
+  for (const Value* v : model.graph->outputs()) impl.outputs.push_back({std::string(v->name()), v->type(), false});
+  for (const std::string& name : options.fixed_inputs)
+    if (!plan->find_input(name))
+      throw Error(Error::Kind::kInvalidArgument, fmt::format("fixed input '{}': the model has no such input", name));
+
+  const PreparedGraph prepared(model);
+  BuildState state{prepared, options, {}, {}};
+  ProgramBuilder builder(state, prepared.graph());
+  builder.prepare();
+  if (!state.unsupported.empty())
+    throw Error(Error::Kind::kUnsupported, fmt::format("{} node(s) can't be run:\n  {}", state.unsupported.size(),
+                                                       fmt::join(state.unsupported, "\n  ")));
+  builder.finish({});
+  impl.programs = std::move(state.programs);
+  impl.check = std::make_unique<InputCheck>(impl.inputs);
+  return plan;
+}
+
+}  // namespace attune

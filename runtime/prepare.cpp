@@ -1,0 +1,137 @@
+#include "runtime/prepare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "graph/inline.h"
+#include "ops/evaluate.h"
+#include "ops/infer/infer.h"
+#include "ops/op.h"
+#include "ops/schema/expand.h"
+
+namespace attune {
+namespace {
+
+std::vector<Node*> all_nodes(const Graph& graph) {
+  std::vector<Node*> nodes;
+  graph.for_each_node([&](Node& n) { nodes.push_back(&n); });
+  return nodes;
+}
+
+// The tensors of a node's inputs if each is known now; undefined where one is left out.
+std::optional<std::vector<Datum>> constant_inputs(const Node& node) {
+  std::vector<Datum> inputs;
+  for (const Value* v : node.inputs()) {
+    const Tensor* t = v ? v->constant() : nullptr;
+    if (v && !t) return std::nullopt;
+    inputs.push_back(t ? Datum(*t) : Datum());
+  }
+  return inputs;
+}
+
+}  // namespace
+
+PreparedGraph::PreparedGraph(const Model& model) : graph_(model.graph->clone()), model_opsets_(model.opset_imports) {
+  while (inline_model_functions(model) || expand_schema_functions()) {
+  }
+  fold(*graph_);
+  graph_->erase_unused();
+}
+
+const OpsetImports& PreparedGraph::opsets(const Node& node) const {
+  const auto it = origins_.find(&node);
+  return it == origins_.end() ? model_opsets_ : *it->second->opsets;
+}
+
+int64_t PreparedGraph::opset(const Node& node) const {
+  const OpsetImports& imports = opsets(node);
+  const auto it = imports.find(node.domain());
+  return it == imports.end() ? 0 : it->second;
+}
+
+bool PreparedGraph::inline_model_functions(const Model& model) {
+  bool changed = false;
+  for (bool again = !model.functions.empty(); again;) {
+    again = false;
+    for (Node* node : all_nodes(*graph_)) {
+      const Function* function = model.find_function(node->domain(), node->type(), node->overload);
+      if (!function) continue;
+      replace(node, *function, fmt::format("{}.{}.{}", function->domain, function->name, function->overload));
+      again = changed = true;
+      break;  // a body of the replaced node may hold nodes of the list
+    }
+  }
+  return changed;
+}
+
+bool PreparedGraph::expand_schema_functions() {
+  std::vector<Node*> missing;
+  for (Node* node : all_nodes(*graph_))
+    if (!find_op(node->domain(), node->type(), opset(*node))) missing.push_back(node);
+  if (missing.empty()) return false;
+  try {
+    const Inference types(*graph_, model_opsets_);  // bodies may depend on types
+  } catch (const Error&) {
+    // What contradicts is reported when it runs.
+  }
+  bool changed = false;
+  for (Node* node : missing) {
+    if (const auto body = schema_function(*node, opsets(*node))) {
+      replace(node, *body, fmt::format("{}.{}", node->domain(), node->type()));
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+void PreparedGraph::replace(Node* call, const Function& function, const std::string& key) {
+  const auto it = origins_.find(call);
+  const std::shared_ptr<const Origin> outer = it == origins_.end() ? nullptr : it->second;
+  for (const Origin* o = outer.get(); o; o = o->outer.get())
+    if (o->function == key)
+      throw Error(Error::Kind::kInvalidModel, fmt::format("{}: function '{}' calls itself", call->label(), key));
+  auto imports = std::make_shared<OpsetImports>(function.opset_imports);
+  imports->insert(model_opsets_.begin(), model_opsets_.end());
+  const auto origin = std::make_shared<const Origin>(Origin{key, std::move(imports), outer});
+  const auto forget = [&](Node& n) { origins_.erase(&n); };
+  for (Graph* body : call->subgraphs()) body->for_each_node(forget);
+  forget(*call);
+  for (Node* node : inline_function(call, function)) {
+    origins_[node] = origin;
+    for (Graph* body : node->subgraphs()) body->for_each_node([&](Node& inner) { origins_[&inner] = origin; });
+  }
+}
+
+void PreparedGraph::fold(Graph& graph) {
+  for (Node* node : graph.topological_order()) {
+    for (Graph* body : node->subgraphs()) fold(*body);
+    fold(*node);
+  }
+}
+
+void PreparedGraph::fold(Node& node) {
+  // A DequantizeLinear of constants stays: kernels that take weights packed read it.
+  if (node.is("DequantizeLinear") || !node.subgraphs().empty()) return;
+  if (node.output_count() == 1 && node.output() && node.output()->constant()) return;
+  const OpDef* op = find_op(node.domain(), node.type(), opset(node));
+  if (!op || !op->deterministic) return;
+  auto inputs = constant_inputs(node);
+  if (!inputs) return;
+  std::vector<Datum> outputs;
+  try {
+    outputs = evaluate(node, opset(node), std::move(*inputs));
+  } catch (const Error&) {
+    return;  // it may lie in a branch that never runs
+  }
+  const auto is_tensor = [](const Datum& d) { return d.kind() == Datum::Kind::kTensor; };
+  for (size_t i = 0; i < node.output_count(); ++i)
+    if (node.output(i) && (i >= outputs.size() || !is_tensor(outputs[i]))) return;
+  for (size_t i = 0; i < node.output_count(); ++i) {
+    Value* from = node.output(i);
+    if (from) node.graph()->replace_all_uses(from, node.graph()->add_constant(outputs[i].tensor()));
+  }
+}
+
+}  // namespace attune

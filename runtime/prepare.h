@@ -1,0 +1,45 @@
+// A model's graph made ready for a plan: functions inlined, constants folded. Internal to the runtime.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "graph/graph.h"
+
+namespace attune {
+
+using OpsetImports = std::map<std::string, int64_t>;
+
+class PreparedGraph {
+ public:
+  // Copies the graph of `model`. Model-local functions are inlined, and operators without a kernel whose schema
+  // has a body become that body. Throws Error(kInvalidModel) where functions call themselves.
+  explicit PreparedGraph(const Model& model);
+
+  Graph& graph() const { return *graph_; }
+  // The version of its domain that `node` is written in: the model's, or that of the function it came from.
+  int64_t opset(const Node& node) const;
+
+ private:
+  // Where a node came from: the functions around it, innermost first.
+  struct Origin {
+    std::string function;
+    std::shared_ptr<const OpsetImports> opsets;
+    std::shared_ptr<const Origin> outer;
+  };
+
+  const OpsetImports& opsets(const Node& node) const;
+  bool inline_model_functions(const Model& model);
+  bool expand_schema_functions();
+  void replace(Node* call, const Function& function, const std::string& key);
+  void fold(Graph& graph);
+  void fold(Node& node);
+
+  std::shared_ptr<Graph> graph_;
+  OpsetImports model_opsets_;
+  std::unordered_map<const Node*, std::shared_ptr<const Origin>> origins_;
+};
+
+}  // namespace attune
