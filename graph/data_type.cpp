@@ -40,6 +40,8 @@ constexpr std::array kRows = {
     Row{DataType::kFloat8E8M0, "float8e8m0", 8},
     Row{DataType::kUInt2, "uint2", 2},
     Row{DataType::kInt2, "int2", 2},
+    Row{DataType::kFloat6E2M3, "float6e2m3", 6},
+    Row{DataType::kFloat6E3M2, "float6e3m2", 6},
 };
 
 const Row& row(DataType type) noexcept {
@@ -70,6 +72,8 @@ bool is_float(DataType t) noexcept {
     case DataType::kFloat8E5M2FNUZ:
     case DataType::kFloat4E2M1:
     case DataType::kFloat8E8M0:
+    case DataType::kFloat6E2M3:
+    case DataType::kFloat6E3M2:
       return true;
     default:
       return false;

@@ -35,17 +35,20 @@ enum class DataType : int32_t {
   kFloat4E2M1 = 23,
   kFloat8E8M0 = 24,
   kUInt2 = 25,
-  kInt2 = 26
+  kInt2 = 26,
+  kFloat6E2M3 = 27,
+  kFloat6E3M2 = 28
 };
 
-// Storage bits of one element (4 for int4, which is packed two to a byte, low nibble first).
+// Storage bits of one element (4 for int4, which is packed two to a byte, low nibble first; 6 for float6, four to
+// three bytes).
 // kString and kUndefined: 0.
 int element_bits(DataType type) noexcept;
 // The name ONNX text uses: "float", "int64", "bfloat16" ...; "undefined".
 std::string_view name(DataType type) noexcept;
 // The inverse of name(); kUndefined if there is none.
 DataType data_type_from_name(std::string_view name) noexcept;
-bool is_float(DataType type) noexcept;             // float16, bfloat16, float, double, float8*, float4
+bool is_float(DataType type) noexcept;             // float16, bfloat16, float, double, float8*, float6*, float4
 bool is_integer(DataType type) noexcept;           // int2 to uint64, not bool
 bool is_signed_integer(DataType type) noexcept;
 // Bytes that `count` elements need (sub-byte types rounded up to a byte). No overflow check.

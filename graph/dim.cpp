@@ -132,11 +132,17 @@ Dim Dim::symbol(std::string name) {
 
 Dim Dim::parse(std::string_view text) {
   if (text.empty() || text == "?") return {};
-  if (auto d = Parser(text).parse()) return *d;
-  std::string name(text);
-  for (char& c : name)
-    if (c == '(' || c == ')') c = '_';
-  return symbol(std::move(name));
+  Dim d;
+  if (auto expression = Parser(text).parse()) {
+    d = std::move(*expression);
+  } else {
+    std::string name(text);
+    for (char& c : name)
+      if (c == '(' || c == ')') c = '_';
+    d = symbol(std::move(name));
+  }
+  if (d.to_string() != text) d.source_text_ = text;
+  return d;
 }
 
 std::optional<int64_t> Dim::constant() const {
@@ -265,6 +271,7 @@ Dim Dim::substitute(const std::map<std::string, Dim, std::less<>>& bindings) con
 Dim operator+(const Dim& a, const Dim& b) {
   if (!a.known_ || !b.known_) return {};
   Dim out = a;
+  out.source_text_.clear();
   for (const auto& [product, factor] : b.terms_)
     if ((out.terms_[product] += factor) == 0) out.terms_.erase(product);
   return out;

@@ -31,6 +31,8 @@ class Dim {
   std::string as_symbol() const;
   std::set<std::string> symbols() const;
   std::string to_string() const;            // "?" if unknown; parse(to_string()) gives it back
+  // The text this was parsed from where to_string() writes it otherwise; else empty. Arithmetic drops it.
+  const std::string& source_text() const noexcept { return source_text_; }
 
   // Sizes are not negative. True if that (symbols >= 0) proves this >= bound.
   bool at_least(int64_t bound) const;
@@ -53,6 +55,7 @@ class Dim {
   static Dim opaque(std::string_view function, const Dim& a, const Dim& b);
   bool known_ = false;
   std::map<Product, int64_t> terms_;         // no zero coefficients
+  std::string source_text_;
 };
 
 // A symbolic shape; nothing known about the rank: std::nullopt where that can be.

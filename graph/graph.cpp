@@ -144,6 +144,11 @@ void Graph::attach(std::shared_ptr<Graph> body, Node* node, std::string attribut
   node->attributes_.insert_or_assign(std::move(attribute), Attribute(std::move(body)));
 }
 
+void Graph::attach(std::vector<std::shared_ptr<Graph>> bodies, Node* node, std::string attribute) {
+  for (const auto& body : bodies) body->parent_node_ = node;
+  node->attributes_.insert_or_assign(std::move(attribute), Attribute(std::move(bodies)));
+}
+
 Value* Graph::add_input(std::string name, ValueType type) {
   auto v = std::unique_ptr<Value>(new Value);
   v->name_ = std::move(name);
@@ -349,15 +354,21 @@ std::shared_ptr<Graph> Graph::clone(std::unordered_map<const Value*, Value*>* ma
   copy->name = name;
   copy->doc = doc;
   copy->metadata = metadata;
+  const auto copy_notes = [](const Value& from, Value* to) {
+    to->doc = from.doc;
+    to->metadata = from.metadata;
+    to->quantization = from.quantization;
+  };
   for (const Value* v : input_list_) {
     Value* c = copy->add_input(v->name_, v->type_);
-    c->doc = v->doc;
+    copy_notes(*v, c);
     c->initializer_ = v->initializer_;
     map[v] = c;
   }
   for (const auto& v : constants_) {
     Value* c = copy->add_constant(*v->initializer_, v->name_);
     c->type_ = v->type_;
+    copy_notes(*v, c);
     map[v.get()] = c;
   }
   const auto resolve = [&](Value* v) {
@@ -371,11 +382,13 @@ std::shared_ptr<Graph> Graph::clone(std::unordered_map<const Value*, Value*>* ma
     c->overload = n->overload;
     c->doc = n->doc;
     c->metadata = n->metadata;
+    c->device_configurations = n->device_configurations;
     for (size_t i = 0; i < n->outputs_.size(); ++i) {
       Value* o = c->add_output();
       if (const auto& from = n->outputs_[i]) {
         o->name_ = from->name_;
         o->type_ = from->type_;
+        copy_notes(*from, o);
         map[from.get()] = o;
       }
     }
@@ -392,11 +405,8 @@ std::shared_ptr<Graph> Graph::clone(std::unordered_map<const Value*, Value*>* ma
         attach((*g)->clone(&map), c->get(), key);
       } else if (const auto* list = std::get_if<std::vector<std::shared_ptr<Graph>>>(&attribute)) {
         std::vector<std::shared_ptr<Graph>> bodies;
-        for (const auto& g2 : *list) {
-          bodies.push_back(g2->clone(&map));
-          bodies.back()->parent_node_ = c->get();
-        }
-        (*c)->attributes_.insert_or_assign(key, std::move(bodies));
+        for (const auto& g2 : *list) bodies.push_back(g2->clone(&map));
+        attach(std::move(bodies), c->get(), key);
       } else {
         (*c)->attributes_.insert_or_assign(key, attribute);
       }

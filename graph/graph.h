@@ -27,10 +27,16 @@ struct AttributeReference {
   int onnx_type = 0;  // onnx::AttributeProto_AttributeType
 };
 
+// An attribute of a kind that no operator of ONNX uses (sparse tensors, lists of types): a serialized
+// onnx::AttributeProto, kept for writing only.
+struct UnmodelledAttribute {
+  std::string serialized;
+};
+
 using Attribute =
     std::variant<int64_t, float, std::string, Tensor, std::shared_ptr<Graph>, std::vector<int64_t>, std::vector<float>,
                  std::vector<std::string>, std::vector<Tensor>, std::vector<std::shared_ptr<Graph>>, ValueType,
-                 AttributeReference>;
+                 AttributeReference, UnmodelledAttribute>;
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
 // Where a value is used: input `index` of `node`, which may lie in a nested graph.
@@ -67,6 +73,9 @@ class Value {
   void set_type(ValueType type) { type_ = std::move(type); }
 
   std::string doc;
+  std::map<std::string, std::string> metadata;
+  // Quantisation annotation: parameter ("SCALE_TENSOR") to the name of the value that holds it.
+  std::map<std::string, std::string> quantization;
 
  private:
   friend class Graph;
@@ -131,6 +140,7 @@ class Node {
   std::string overload;
   std::string doc;
   std::map<std::string, std::string> metadata;
+  std::string device_configurations;  // a serialized onnx::NodeProto with only these; kept for writing
 
  private:
   friend class Graph;
@@ -163,6 +173,7 @@ class Graph {
   Graph* parent() const noexcept { return parent_node_ ? parent_node_->graph() : nullptr; }
   // Makes this graph the attribute `attribute` of `node`.
   static void attach(std::shared_ptr<Graph> body, Node* node, std::string attribute);
+  static void attach(std::vector<std::shared_ptr<Graph>> bodies, Node* node, std::string attribute);
 
   std::span<Value* const> inputs() const noexcept { return input_list_; }
   std::span<Value* const> outputs() const noexcept { return outputs_; }
@@ -242,6 +253,7 @@ struct Model {
   std::map<std::string, std::string> metadata;
   std::vector<Function> functions;
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
+  std::string unmodelled;  // a serialized onnx::ModelProto with training_info and configuration; kept for writing
 
   int64_t opset(std::string_view domain = "") const;  // 0 if not imported
   const Function* find_function(std::string_view domain, std::string_view name, std::string_view overload = {}) const;

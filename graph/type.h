@@ -11,7 +11,8 @@ namespace attune {
 
 struct TensorType {
   DataType element = DataType::kUndefined;
-  std::optional<Dims> shape;  // none: rank unknown
+  std::optional<Dims> shape = std::nullopt;     // none: rank unknown
+  std::vector<std::string> denotations = {};    // ONNX dimension denotations, by axis; may be shorter than the shape
 
   bool has_rank() const noexcept { return shape.has_value(); }
   // The rank; -1 if unknown.
@@ -32,15 +33,17 @@ struct ValueType {
   TensorType tensor;                          // kTensor, kSparseTensor
   std::shared_ptr<const ValueType> element;   // of a sequence or optional, or a map's values
   DataType key = DataType::kUndefined;        // of a map
+  std::string denotation = {};                // ONNX type denotation ("IMAGE")
+  std::string unmodelled = {};                // kUnknown: a serialized onnx::TypeProto (opaque types), kept for writing
 
   static ValueType of(DataType element, std::optional<Dims> shape = std::nullopt) {
-    return {Kind::kTensor, {element, std::move(shape)}, nullptr, DataType::kUndefined};
+    return {Kind::kTensor, {element, std::move(shape), {}}, nullptr, DataType::kUndefined, {}, {}};
   }
   static ValueType sequence(ValueType element) {
-    return {Kind::kSequence, {}, std::make_shared<const ValueType>(std::move(element)), DataType::kUndefined};
+    return {Kind::kSequence, {}, std::make_shared<const ValueType>(std::move(element)), DataType::kUndefined, {}, {}};
   }
   static ValueType optional(ValueType element) {
-    return {Kind::kOptional, {}, std::make_shared<const ValueType>(std::move(element)), DataType::kUndefined};
+    return {Kind::kOptional, {}, std::make_shared<const ValueType>(std::move(element)), DataType::kUndefined, {}, {}};
   }
   std::string to_string() const;  // "float(batch,length,512)", "seq(float(?))", "unknown"
 };

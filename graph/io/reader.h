@@ -17,7 +17,8 @@ struct ReadOptions {
 // Error(kInvalidModel) if it isn't a valid model; both name the file.
 Model read_model(const std::filesystem::path& file, const ReadOptions& options = {});
 // The same from memory; `folder` is where external data is looked up. `bytes` is copied.
-Model read_model_bytes(std::string_view bytes, const std::filesystem::path& folder = {}, const ReadOptions& options = {});
+Model read_model_bytes(std::string_view bytes, const std::filesystem::path& folder = {},
+                       const ReadOptions& options = {});
 // Reads one serialized onnx::TensorProto (ONNX's test data), SequenceProto or OptionalProto.
 Datum read_tensor_file(const std::filesystem::path& file, const ValueType& type);
 

@@ -1,0 +1,32 @@
+// A file that appears under its name only when it is complete.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+namespace attune {
+
+// Written under a temporary name in the same folder; commit() renames it. Without commit() nothing is left behind.
+// All throw Error(kIo).
+class OutputFile {
+ public:
+  explicit OutputFile(std::filesystem::path file);
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  ~OutputFile();
+
+  void write(std::string_view bytes);
+  void pad_to(uint64_t position);  // with zeros
+  uint64_t position() const noexcept { return position_; }
+  // Closes the file; what the system could not store is reported here. commit() does it, if it wasn't done.
+  void close();
+  void commit();
+
+ private:
+  std::filesystem::path file_, temporary_;
+  int descriptor_ = -1;
+  uint64_t position_ = 0;
+};
+
+}  // namespace attune
