@@ -50,6 +50,8 @@ std::vector<Datum> evaluate(const Node& node, int64_t opset, std::vector<Datum> 
     SimpleCall call(std::move(inputs), node.output_count(), nullptr);
     for (size_t i = 0; i < node.output_count(); ++i) call.set_wanted(i, node.output(i) != nullptr);
     kernel->run(call);
+    for (Datum& output : call.outputs())
+      if (output.kind() == Datum::Kind::kTensor) output.tensor() = output.tensor().to_contiguous();
     return std::move(call.outputs());
   });
 }

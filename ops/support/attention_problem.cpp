@@ -89,7 +89,7 @@ void resolve_score(AttentionProblem& p, const AttentionOperands& o) {
     p.b_score = o.b_score->raw();
   }
   if (c.score == AttentionScore::kScaledDot)
-    p.scale = c.scale ? *c.scale : p.query_width > 0 ? static_cast<float>(1.0 / std::sqrt(static_cast<double>(p.query_width))) : 1.0f;
+    p.scale = c.scale ? static_cast<double>(*c.scale) : p.query_width > 0 ? 1 / std::sqrt(static_cast<double>(p.query_width)) : 1;
 }
 
 void resolve_past(AttentionProblem& p, const AttentionOperands& o) {

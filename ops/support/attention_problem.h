@@ -67,7 +67,7 @@ struct AttentionProblem {
   int64_t batch = 0, heads = 0, kv_heads = 0;
   int64_t query_length = 0, past_length = 0, key_length = 0;  // Tq, Tp, Tk
   int64_t query_width = 0, key_width = 0, value_width = 0;    // E, Ek, F
-  float scale = 1;                                            // 1 but for scaled_dot
+  double scale = 1;                                           // 1 but for scaled_dot
   bool split_query = false;                                   // the query came as (B, H, Tq, E)
   HeadsView query;
   // Keys and values in order of time: one or two segments (a past, what is new).

@@ -9,6 +9,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace attune {
+namespace rows {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -200,6 +201,7 @@ void add_weighted_half(RowBlock<Float16> v, const float* w, float* s) { add_weig
 void add_weighted_brain(RowBlock<BFloat16> v, const float* w, float* s) { add_weighted_rows(v, w, s); }
 
 }  // namespace HWY_NAMESPACE
+}  // namespace rows
 }  // namespace attune
 HWY_AFTER_NAMESPACE();
 
@@ -210,6 +212,7 @@ HWY_AFTER_NAMESPACE();
 #include <limits>
 
 namespace attune {
+namespace rows {
 
 HWY_EXPORT(score_dot_float);
 HWY_EXPORT(score_dot_half);
@@ -225,6 +228,10 @@ HWY_EXPORT(largest_of);
 HWY_EXPORT(soft_cap_of);
 HWY_EXPORT(scale_of);
 HWY_EXPORT(target_name);
+
+}  // namespace rows
+
+using namespace rows;  // NOLINT(google-build-using-namespace): Highway's tables are looked up by bare names
 
 void score_dot(RowBlock<float> keys, const float* query, float factor, float offset, float* scores) {
   HWY_DYNAMIC_DISPATCH(score_dot_float)(keys, query, factor, offset, scores);
