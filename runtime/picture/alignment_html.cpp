@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "graph/error.h"
+#include "graph/io/output_file.h"
 #include "runtime/picture/alignment.h"
 
 namespace attune {
@@ -61,20 +61,9 @@ draw();
 )html";
 
 void write_text(const std::string& file, const std::string& text) {
-  const std::string temporary = file + ".partial";
-  {
-    std::ofstream out(temporary, std::ios::binary);
-    out.write(text.data(), static_cast<std::streamsize>(text.size()));
-    out.close();
-    if (!out) {
-      std::error_code ignored;
-      std::filesystem::remove(temporary, ignored);
-      throw Error(Error::Kind::kIo, fmt::format("{}: can't be written", file));
-    }
-  }
-  std::error_code failed;
-  std::filesystem::rename(temporary, file, failed);
-  if (failed) throw Error(Error::Kind::kIo, fmt::format("{}: can't be written: {}", file, failed.message()));
+  OutputFile out(file);
+  out.write(text);
+  out.commit();
 }
 
 }  // namespace
@@ -82,7 +71,7 @@ void write_text(const std::string& file, const std::string& text) {
 std::string alignment_html(const AlignmentPicture& picture) {
   std::string json = alignment_json(picture);
   // "</script>" in a token must not end the script element.
-  for (size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3) json.insert(at + 1, "\\");
+  for (size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3) json.insert(at + 1, 1, '\\');
   std::string page(kPage);
   page.replace(page.find("@DATA@"), 6, json);
   return page;
