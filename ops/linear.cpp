@@ -1,0 +1,71 @@
+// ai.attune Linear: y = activation(x w + bias) + residual.
+#include <fmt/format.h>
+
+#include "ops/op.h"
+#include "ops/support/float_tensor.h"
+#include "ops/support/broadcast_copy.h"
+#include "ops/support/linear.h"
+#include "ops/support/product.h"
+
+namespace attune {
+namespace {
+
+class LinearKernel : public Kernel {
+ public:
+  explicit LinearKernel(const KernelContext& context)
+      : transposed_(context.node().attr_int("transposed", 0) != 0),
+        activation_(activation_from_name(context.node().attr_string("activation", "none"))) {
+    const Tensor* w = context.constant(1);
+    if (w && LinearWeights::serves(*w)) weights_ = std::make_unique<LinearWeights>(*w, transposed_, context.options());
+  }
+
+  void run(KernelCall& call) const override {
+    const Tensor& x = call.input(0);
+    const DataType type = x.type();
+    if (x.rank() == 0) fail_input(0, "rank 1 at least", "a scalar");
+    const Tensor& w = call.input(1);
+    expect_rank(w, 1, 2);
+    const int64_t inner = w.dim(transposed_ ? 1 : 0), columns = w.dim(transposed_ ? 0 : 1);
+    if (x.shape().back() != inner) fail_input(0, fmt::format("a last axis of {}", inner), x.shape().to_string());
+    Shape shape = x.shape();
+    shape.back() = columns;
+    const int64_t rows = shape.count(0, shape.rank() - 1);
+
+    const FloatView<float> in(x, call.pool());
+    const Tensor* bias_tensor = call.optional_input(2);
+    if (bias_tensor && bias_tensor->count() != columns)
+      fail_input(2, fmt::format("shape ({})", columns), bias_tensor->shape().to_string());
+    const FloatView<float> bias(bias_tensor, call.pool());
+    FloatView<float> residual;
+    if (call.has(3))
+      residual = within("input 3", [&] { return FloatView<float>(broadcast_copy(call.input(3).to_contiguous(), shape, call.pool()), call.pool()); });
+    const Epilogue epilogue{bias.data(), activation_, residual.data(), columns};
+    FloatResult<float> y(call, 0, type, shape);
+    if (weights_) {
+      weights_->run(in.data(), rows, y.data(), epilogue, call.pool());
+    } else {
+      const FloatView<float> matrix(w, call.pool());
+      const MatrixView view{matrix.data(), w.shape(), {w.dim(1), 1}};
+      product_.run({in.data(), {rows, inner}, {inner, 1}}, transposed_ ? view.transposed() : view, y.data(), call.pool());
+      apply_epilogue(y.data(), rows, columns, epilogue);
+    }
+    y.store(call);
+  }
+
+  std::string implementation() const override { return weights_ ? weights_->implementation() : product_.implementation(); }
+
+ private:
+  bool transposed_;
+  Activation activation_;
+  std::unique_ptr<LinearWeights> weights_;
+  FloatProduct product_;
+};
+
+std::unique_ptr<Kernel> make_linear(const KernelContext& context) { return std::make_unique<LinearKernel>(context); }
+
+}  // namespace
+
+std::vector<OpDef> ops_in_linear();
+std::vector<OpDef> ops_in_linear() { return {{"ai.attune", "Linear", 1, make_linear}}; }
+
+}  // namespace attune

@@ -1,0 +1,54 @@
+// Parts of RNN, GRU and LSTM: activation functions, and projections by constant or computed weights.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/kernel.h"
+#include "ops/support/linear.h"
+
+namespace attune {
+
+// An activation of the recurrent operators, with its alpha and beta.
+class CellActivation {
+ public:
+  // The names of ONNX, any case. Throws Error(kInvalidModel) for others.
+  explicit CellActivation(std::string_view name);
+  bool takes_alpha() const;
+  bool takes_beta() const;
+  void set_alpha(float alpha) { alpha_ = alpha; }
+  void set_beta(float beta) { beta_ = beta; }
+
+  // values[i] = activation(clamp(values[i], -clip, clip)); clip 0: no clamp.
+  void apply(float* values, int64_t count, float clip) const;
+  void apply(double* values, int64_t count, float clip) const;
+
+ private:
+  enum class Kind { kRelu, kTanh, kSigmoid, kAffine, kLeakyRelu, kThresholdedRelu, kScaledTanh, kHardSigmoid, kElu, kSoftsign, kSoftplus };
+  template <class T>
+  T evaluate(T x) const;
+  Kind kind_;
+  float alpha_ = 1, beta_ = 0;
+};
+
+// The activations of all directions (`per_direction` each), from the attributes activations, activation_alpha and
+// activation_beta; `defaults` if there are none. Throws Error(kInvalidModel) where the number is wrong.
+std::vector<CellActivation> cell_activations(const Node& node, size_t directions, const std::vector<std::string>& defaults);
+
+// y (rows, N) = x (rows, K) w' + bias for weights (N, K) of any float type.
+class Projection {
+ public:
+  Projection(const Tensor& weights, const KernelOptions& options);
+  void run(const float* x, int64_t rows, float* y, const float* bias, BufferPool* pool) const;
+  void run(const double* x, int64_t rows, double* y, const double* bias, BufferPool* pool) const;
+
+ private:
+  std::unique_ptr<LinearWeights> linear_;  // of float, float16, bfloat16
+  Tensor weights_;                         // of double
+};
+
+// Rows [begin, end) of the second axis of t[first], t of rank 3: a matrix that shares memory.
+Tensor matrix_slice(const Tensor& t, int64_t first, int64_t begin, int64_t end);
+
+}  // namespace attune

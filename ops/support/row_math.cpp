@@ -1,0 +1,200 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/support/row_math.cpp"
+#include <hwy/foreach_target.h>
+// foreach_target.h must come before highway.h.
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <limits>
+
+#include "ops/support/row_math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attune::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+HWY_INLINE int64_t lanes() { return static_cast<int64_t>(hn::Lanes(D())); }
+
+// Calls f(vector of x) for whole vectors, and scalar(x[i]) for the rest.
+template <class F, class S>
+HWY_INLINE void for_row(const float* x, int64_t n, F f, S scalar) {
+  const D d;
+  int64_t i = 0;
+  for (; i + lanes() <= n; i += lanes()) f(hn::LoadU(d, x + i));
+  for (; i < n; ++i) scalar(x[i]);
+}
+
+// The maximum; NaN if there is one.
+float row_maximum(const float* x, int64_t n) {
+  const D d;
+  const float lowest = -std::numeric_limits<float>::infinity();
+  V best = hn::Set(d, lowest);
+  auto nan = hn::IsNaN(best);
+  float rest = lowest;
+  bool rest_nan = false;
+  for_row(
+      x, n,
+      [&](V v) HWY_ATTR {
+        nan = hn::Or(nan, hn::IsNaN(v));
+        best = hn::Max(best, v);
+      },
+      [&](float v) {
+        rest_nan |= std::isnan(v);
+        rest = std::max(rest, v);
+      });
+  if (rest_nan || !hn::AllFalse(d, nan)) return std::numeric_limits<float>::quiet_NaN();
+  return std::max(rest, hn::GetLane(hn::MaxOfLanes(d, best)));
+}
+
+// y = exp(x - shift) if kStore; the sum of it.
+template <bool kStore>
+float exp_row(const float* x, float shift, float* y, int64_t n) {
+  const D d;
+  const V s = hn::Set(d, shift);
+  V sum = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes() <= n; i += lanes()) {
+    const V e = hn::Exp(d, hn::Sub(hn::LoadU(d, x + i), s));
+    if constexpr (kStore) hn::StoreU(e, d, y + i);
+    sum = hn::Add(sum, e);
+  }
+  float total = hn::GetLane(hn::SumOfLanes(d, sum));
+  for (; i < n; ++i) {
+    const float e = std::exp(x[i] - shift);
+    if constexpr (kStore) y[i] = e;
+    total += e;
+  }
+  return total;
+}
+
+void softmax_row(const float* x, float* y, int64_t n) {
+  const float shift = row_maximum(x, n);
+  if (!std::isfinite(shift)) {
+    std::fill(y, y + n, std::numeric_limits<float>::quiet_NaN());
+    return;
+  }
+  const float factor = 1.0F / exp_row<true>(x, shift, y, n);
+  const D d;
+  const V f = hn::Set(d, factor);
+  int64_t i = 0;
+  for (; i + lanes() <= n; i += lanes()) hn::StoreU(hn::Mul(hn::LoadU(d, y + i), f), d, y + i);
+  for (; i < n; ++i) y[i] *= factor;
+}
+
+void log_softmax_row(const float* x, float* y, int64_t n) {
+  const float shift = row_maximum(x, n);
+  if (!std::isfinite(shift)) {
+    std::fill(y, y + n, std::numeric_limits<float>::quiet_NaN());
+    return;
+  }
+  // x - shift first: both may be large, and their difference is what counts.
+  const float log_sum = std::log(exp_row<false>(x, shift, y, n));
+  const D d;
+  const V s = hn::Set(d, shift), l = hn::Set(d, log_sum);
+  int64_t i = 0;
+  for (; i + lanes() <= n; i += lanes()) hn::StoreU(hn::Sub(hn::Sub(hn::LoadU(d, x + i), s), l), d, y + i);
+  for (; i < n; ++i) y[i] = x[i] - shift - log_sum;
+}
+
+// The sum of x - shift, or of its squares.
+template <bool kSquares>
+float sum_row(const float* x, float shift, int64_t n) {
+  const D d;
+  const V s = hn::Set(d, shift);
+  V sum = hn::Zero(d);
+  float rest = 0;
+  for_row(
+      x, n,
+      [&](V v) HWY_ATTR {
+        const V c = hn::Sub(v, s);
+        sum = kSquares ? hn::MulAdd(c, c, sum) : hn::Add(sum, c);
+      },
+      [&](float v) { rest += kSquares ? (v - shift) * (v - shift) : v - shift; });
+  return rest + hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+RowStatistics<float> normalize_row(const RowNormalization<float>& how, const float* x, float* y, int64_t n) {
+  const D d;
+  const auto count = static_cast<float>(n);
+  const float mean = how.rms ? 0.0F : sum_row<false>(x, 0.0F, n) / count;
+  const double variance = static_cast<double>(sum_row<true>(x, mean, n) / count);
+  const auto inverse = static_cast<float>(1.0 / std::sqrt(variance + how.epsilon));
+  const V m = hn::Set(d, mean), f = hn::Set(d, inverse);
+  int64_t i = 0;
+  for (; i + lanes() <= n; i += lanes()) {
+    V v = hn::Mul(hn::Sub(hn::LoadU(d, x + i), m), f);
+    if (how.scale) v = hn::Mul(v, hn::LoadU(d, how.scale + i));
+    if (how.bias) v = hn::Add(v, hn::LoadU(d, how.bias + i));
+    hn::StoreU(v, d, y + i);
+  }
+  for (; i < n; ++i) {
+    float v = (x[i] - mean) * inverse;
+    if (how.scale) v *= how.scale[i];
+    if (how.bias) v += how.bias[i];
+    y[i] = v;
+  }
+  return {mean, inverse};
+}
+
+void add_row(const float* a, const float* b, float* y, int64_t n) {
+  const D d;
+  int64_t i = 0;
+  for (; i + lanes() <= n; i += lanes()) hn::StoreU(hn::Add(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i);
+  for (; i < n; ++i) y[i] = a[i] + b[i];
+}
+
+}  // namespace attune::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+
+namespace attune {
+
+HWY_EXPORT(softmax_row);
+HWY_EXPORT(log_softmax_row);
+HWY_EXPORT(normalize_row);
+HWY_EXPORT(add_row);
+
+void softmax_row(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(softmax_row)(x, y, n); }
+void log_softmax_row(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(log_softmax_row)(x, y, n); }
+RowStatistics<float> normalize_row(const RowNormalization<float>& how, const float* x, float* y, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(normalize_row)(how, x, y, n);
+}
+void add_row(const float* a, const float* b, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(add_row)(a, b, y, n); }
+
+void softmax_row(const double* x, double* y, int64_t n) {
+  const double shift = *std::max_element(x, x + n);
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += y[i] = std::exp(x[i] - shift);
+  for (int64_t i = 0; i < n; ++i) y[i] /= sum;
+}
+
+void log_softmax_row(const double* x, double* y, int64_t n) {
+  const double shift = *std::max_element(x, x + n);
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += std::exp(x[i] - shift);
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] - shift - std::log(sum);
+}
+
+RowStatistics<double> normalize_row(const RowNormalization<double>& how, const double* x, double* y, int64_t n) {
+  double mean = 0, variance = 0;
+  if (!how.rms)
+    for (int64_t i = 0; i < n; ++i) mean += x[i] / static_cast<double>(n);
+  for (int64_t i = 0; i < n; ++i) variance += (x[i] - mean) * (x[i] - mean) / static_cast<double>(n);
+  const double inverse = 1.0 / std::sqrt(variance + how.epsilon);
+  for (int64_t i = 0; i < n; ++i)
+    y[i] = (x[i] - mean) * inverse * (how.scale ? how.scale[i] : 1.0) + (how.bias ? how.bias[i] : 0.0);
+  return {mean, inverse};
+}
+
+void add_row(const double* a, const double* b, double* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
+}
+
+}  // namespace attune
+#endif

@@ -1,0 +1,35 @@
+// Row operations of softmax and normalisations, in SIMD for float and plainly for double.
+#pragma once
+
+#include <cstdint>
+
+namespace attune {
+
+// y = softmax(x) of n >= 1 elements; y may be x. A row with NaN or +inf, or of only -inf, becomes NaN, as IEEE has it.
+void softmax_row(const float* x, float* y, int64_t n);
+void softmax_row(const double* x, double* y, int64_t n);
+// y = x - max - log(sum(exp(x - max))).
+void log_softmax_row(const float* x, float* y, int64_t n);
+void log_softmax_row(const double* x, double* y, int64_t n);
+
+template <class T>
+struct RowNormalization {
+  bool rms = false;           // y = x / sqrt(mean(x^2) + epsilon), else of x - mean(x)
+  double epsilon = 1e-5;
+  const T* scale = nullptr;   // (n), or null for 1
+  const T* bias = nullptr;    // (n), or null for 0
+};
+template <class T>
+struct RowStatistics {
+  T mean = 0, inverse = 0;    // inverse: 1 / sqrt(variance + epsilon)
+};
+
+// Normalises a row of n >= 1; y may be x.
+RowStatistics<float> normalize_row(const RowNormalization<float>& how, const float* x, float* y, int64_t n);
+RowStatistics<double> normalize_row(const RowNormalization<double>& how, const double* x, double* y, int64_t n);
+
+// y = a + b.
+void add_row(const float* a, const float* b, float* y, int64_t n);
+void add_row(const double* a, const double* b, double* y, int64_t n);
+
+}  // namespace attune
