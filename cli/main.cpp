@@ -1,1 +1,63 @@
-int main() { return 0; }
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+#include <new>
+#include <string>
+
+#include "cli/command.h"
+#include "graph/error.h"
+
+namespace attune::cli {
+namespace {
+
+constexpr std::array kCommands = {
+    Command{"inspect", "What is in a model: inputs, outputs, operators, attentions, sizes", add_inspect},
+};
+
+// One line, whatever the message holds.
+int report(std::string message) {
+  for (char& c : message)
+    if (c == '\n' || c == '\r') c = ' ';
+  while (!message.empty() && message.back() == ' ') message.pop_back();
+  fmt::print(stderr, "attune: {}\n", message);
+  return kError;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("An attention compiler and runtime for ONNX encoder-decoder models", "attune");
+  app.set_version_flag("--version", ATTUNE_VERSION);
+  app.require_subcommand(1);
+  std::array<Action, kCommands.size()> actions;
+  std::array<CLI::App*, kCommands.size()> subcommands;
+  for (size_t i = 0; i < kCommands.size(); ++i) {
+    subcommands[i] = app.add_subcommand(std::string(kCommands[i].name), std::string(kCommands[i].description));
+    actions[i] = kCommands[i].add(*subcommands[i]);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    return report(e.what());
+  }
+  for (size_t i = 0; i < kCommands.size(); ++i)
+    if (subcommands[i]->parsed()) {
+      const int code = actions[i]();
+      if (std::fflush(stdout) != 0) throw Error(Error::Kind::kIo, "can't write to standard output");
+      return code;
+    }
+  return kError;
+}
+
+}  // namespace
+}  // namespace attune::cli
+
+int main(int argc, char** argv) {
+  try {
+    return attune::cli::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return attune::cli::report("out of memory");
+  } catch (const std::exception& e) {
+    return attune::cli::report(e.what());
+  }
+}

@@ -15,13 +15,15 @@
 
 namespace attune {
 
-// The contents of a tensor of rank 0 or 1 with at most 64 elements (constants of any rank up to 64 elements).
-// Elements that aren't known are unknown Dims, or missing doubles.
+// The contents of a tensor of at most 64 elements whose shape is constant.
+// Elements that aren't known are unknown Dims, or missing doubles (which are rounded to the element type).
 struct SymbolicTensor {
+  static constexpr size_t kMaxElements = 64;
+
   DataType type = DataType::kUndefined;
   std::vector<int64_t> shape;
-  std::vector<Dim> integers;                    // integer and bool tensors (bool: 0 or 1)
-  std::vector<std::optional<double>> reals;     // float tensors
+  std::vector<Dim> integers;                 // integer and bool tensors (bool: 0 or 1)
+  std::vector<std::optional<double>> reals;  // float tensors
 
   bool is_integer() const { return reals.empty(); }
   size_t size() const { return is_integer() ? integers.size() : reals.size(); }
@@ -29,8 +31,9 @@ struct SymbolicTensor {
 
 class Inference {
  public:
-  // Infers the graph of the model and all bodies, and sets the types of values (a known dimension is kept; an
-  // unknown one is filled; a dimension nothing is known of gets a fresh symbol "?N" that tracks equality).
+  // Infers the graph of the model and all bodies, and sets the types of values. An inferred dimension replaces a
+  // declared symbol, a declared number stays; a dimension nothing is known of gets a fresh symbol "?N" that tracks
+  // equality. Keeps references to `model`.
   // Throws Error(kInvalidModel) that names the node where types or shapes contradict.
   explicit Inference(const Model& model);
   Inference(Graph& graph, const std::map<std::string, int64_t>& opset_imports);
@@ -44,14 +47,27 @@ class Inference {
   // All elements, if each is a constant integer.
   std::optional<std::vector<int64_t>> constant_integers(const Value* value) const;
 
-  // Infers nodes that were added since, and their users as far as types change.
+  // Infers a node that was added since, and its users as far as types change.
   void update(Node* node);
 
  private:
   friend class NodeInference;
+  friend class GraphInference;
+
+  struct Constant {
+    Tensor tensor;  // held, so that an address stands for one tensor only
+    std::optional<SymbolicTensor> contents;
+  };
+
   std::map<std::string, int64_t> opsets_;
+  const Model* model_ = nullptr;                            // for model-local functions; may be null
+  Graph* root_ = nullptr;
   std::unordered_map<const Value*, SymbolicTensor> contents_;
-  int64_t fresh_ = 0;
+  mutable std::unordered_map<const Value*, Constant> constants_;
+  std::map<std::string, Dim, std::less<>> equal_;           // fresh symbols that turned out to equal something
+  int64_t fresh_ = 0;                                       // the next "?N"
+  int64_t scope_ = 0;                                       // symbols below are not bound
+  int depth_ = 0;                                           // of nested function calls
 };
 
 }  // namespace attune

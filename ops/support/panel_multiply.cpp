@@ -153,7 +153,8 @@ template <Storage kStorage, size_t kRows>
 void multiply_rows(const PanelBlock& b, int64_t begin, int64_t end) {
   constexpr size_t kAtOnce = panels_at_once(kRows);
   int64_t p = begin;
-  for (; p + static_cast<int64_t>(kAtOnce) <= end; p += static_cast<int64_t>(kAtOnce)) multiply_block<kStorage, kRows, kAtOnce>(b, p);
+  for (; p + static_cast<int64_t>(kAtOnce) <= end; p += static_cast<int64_t>(kAtOnce))
+    multiply_block<kStorage, kRows, kAtOnce>(b, p);
   for (; p < end; ++p) multiply_block<kStorage, kRows, 1>(b, p);
 }
 
@@ -169,19 +170,27 @@ void multiply_up_to(size_t rows, const PanelBlock& b, int64_t begin, int64_t end
 template <Storage kStorage>
 void multiply_panels(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
   const auto panel_bytes = static_cast<int64_t>(b.w->bytes()) / std::max<int64_t>(1, b.w->panels());
-  const int64_t stretch = rows <= static_cast<int64_t>(kMaxRows) ? end - begin : std::max<int64_t>(4, (256 << 10) / std::max<int64_t>(1, panel_bytes));
+  const int64_t stretch = rows <= static_cast<int64_t>(kMaxRows)
+                              ? end - begin
+                              : std::max<int64_t>(4, (256 << 10) / std::max<int64_t>(1, panel_bytes));
   for (int64_t p = begin; p < end; p += stretch)
     for (b.row = 0; b.row < rows; b.row += static_cast<int64_t>(kMaxRows))
-      multiply_up_to<kStorage>(static_cast<size_t>(std::min<int64_t>(kMaxRows, rows - b.row)), b, p, std::min(end, p + stretch));
+      multiply_up_to<kStorage>(static_cast<size_t>(std::min<int64_t>(kMaxRows, rows - b.row)), b, p,
+                               std::min(end, p + stretch));
 }
 
 void multiply(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end) {
   switch (b.w->storage()) {
-    case Storage::kFloat32: return multiply_panels<Storage::kFloat32>(b, rows, begin, end);
-    case Storage::kFloat16: return multiply_panels<Storage::kFloat16>(b, rows, begin, end);
-    case Storage::kBFloat16: return multiply_panels<Storage::kBFloat16>(b, rows, begin, end);
-    case Storage::kInt8: return multiply_panels<Storage::kInt8>(b, rows, begin, end);
-    case Storage::kInt4: return multiply_panels<Storage::kInt4>(b, rows, begin, end);
+    case Storage::kFloat32:
+      return multiply_panels<Storage::kFloat32>(b, rows, begin, end);
+    case Storage::kFloat16:
+      return multiply_panels<Storage::kFloat16>(b, rows, begin, end);
+    case Storage::kBFloat16:
+      return multiply_panels<Storage::kBFloat16>(b, rows, begin, end);
+    case Storage::kInt8:
+      return multiply_panels<Storage::kInt8>(b, rows, begin, end);
+    case Storage::kInt4:
+      return multiply_panels<Storage::kInt4>(b, rows, begin, end);
   }
 }
 
@@ -210,8 +219,10 @@ HWY_INLINE VF sigmoid(DF df, VF x) {
 HWY_INLINE VF apply(Activation a, DF df, VF x) {
   const VF half = hn::Set(df, 0.5F);
   switch (a) {
-    case Activation::kNone: return x;
-    case Activation::kRelu: return hn::IfThenElse(hn::IsNaN(x), x, hn::Max(x, hn::Zero(df)));
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return hn::IfThenElse(hn::IsNaN(x), x, hn::Max(x, hn::Zero(df)));
     case Activation::kGelu: {
       const VF e = erf(df, hn::Mul(x, hn::Set(df, 0.70710678118654752F)));
       return hn::Mul(hn::Mul(half, x), hn::Add(hn::Set(df, 1.0F), e));
@@ -221,9 +232,12 @@ HWY_INLINE VF apply(Activation a, DF df, VF x) {
       const VF u = hn::Mul(hn::Set(df, 0.79788456080286536F), hn::MulAdd(hn::Set(df, 0.044715F), cube, x));
       return hn::Mul(hn::Mul(half, x), hn::Add(hn::Set(df, 1.0F), hn::Tanh(df, u)));
     }
-    case Activation::kSilu: return hn::Mul(x, sigmoid(df, x));
-    case Activation::kTanh: return hn::Tanh(df, x);
-    case Activation::kSigmoid: return sigmoid(df, x);
+    case Activation::kSilu:
+      return hn::Mul(x, sigmoid(df, x));
+    case Activation::kTanh:
+      return hn::Tanh(df, x);
+    case Activation::kSigmoid:
+      return sigmoid(df, x);
   }
   return x;
 }
@@ -245,7 +259,8 @@ void add_rows(const float* from, float* to, int64_t count) {
   const DF df;
   constexpr auto lanes = static_cast<int64_t>(kLanes);
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::Add(hn::LoadU(df, to + i), hn::LoadU(df, from + i)), df, to + i);
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::Add(hn::LoadU(df, to + i), hn::LoadU(df, from + i)), df, to + i);
   for (; i < count; ++i) to[i] += from[i];
 }
 

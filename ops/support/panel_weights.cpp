@@ -17,7 +17,8 @@ struct Layout {
 
 Layout layout_of(const Tensor& weights, bool transposed) {
   if (weights.rank() != 2)
-    throw Error(Error::Kind::kInvalidArgument, fmt::format("weights of shape {}, expected rank 2", weights.shape().to_string()));
+    throw Error(Error::Kind::kInvalidArgument,
+                fmt::format("weights of shape {}, expected rank 2", weights.shape().to_string()));
   if (transposed) return {weights.dim(1), weights.dim(0), 1, weights.dim(1)};
   return {weights.dim(0), weights.dim(1), weights.dim(1), 1};
 }
@@ -49,9 +50,7 @@ void pack_int4(const uint8_t* from, const Layout& l, uint8_t* to) {
   for (int64_t p = 0; p < panels; ++p)
     for (int64_t k = 0; k < l.inner; ++k)
       for (int64_t j = 0; j < kPanel / 2; ++j) {
-        const auto value = [&](int64_t n) {
-          return n < l.columns ? nibble(from, k * l.row + n * l.column) + 8 : 8;
-        };
+        const auto value = [&](int64_t n) { return n < l.columns ? nibble(from, k * l.row + n * l.column) + 8 : 8; };
         const int low = value(p * kPanel + j), high = value(p * kPanel + j + 8);
         to[(p * l.inner + k) * (kPanel / 2) + j] = static_cast<uint8_t>(low | (high << 4));
       }
@@ -65,10 +64,17 @@ PanelWeights PanelWeights::pack(const Tensor& weights, bool transposed) {
   w.inner_ = l.inner;
   w.columns_ = l.columns;
   switch (weights.type()) {
-    case DataType::kFloat: w.storage_ = Storage::kFloat32; break;
-    case DataType::kFloat16: w.storage_ = Storage::kFloat16; break;
-    case DataType::kBFloat16: w.storage_ = Storage::kBFloat16; break;
-    default: throw Error(Error::Kind::kUnsupported, fmt::format("weights of type {}", name(weights.type())));
+    case DataType::kFloat:
+      w.storage_ = Storage::kFloat32;
+      break;
+    case DataType::kFloat16:
+      w.storage_ = Storage::kFloat16;
+      break;
+    case DataType::kBFloat16:
+      w.storage_ = Storage::kBFloat16;
+      break;
+    default:
+      throw Error(Error::Kind::kUnsupported, fmt::format("weights of type {}", name(weights.type())));
   }
   const size_t element = w.storage_ == Storage::kFloat32 ? 4 : 2;
   w.panel_bytes_ = static_cast<size_t>(l.inner * kPanel) * element;
@@ -89,8 +95,9 @@ PanelWeights PanelWeights::pack_quantized(const Tensor& weights, bool transposed
   w.group_rows_ = group > 0 ? group : std::max<int64_t>(l.inner, 1);
   w.groups_ = (l.inner + w.group_rows_ - 1) / w.group_rows_;
   if (scales.count() != w.groups_ * l.columns)
-    throw Error(Error::Kind::kInvalidArgument, fmt::format("scales of shape {} for weights (K,N) = ({},{}) in groups of {}",
-                                                           scales.shape().to_string(), l.inner, l.columns, w.group_rows_));
+    throw Error(Error::Kind::kInvalidArgument,
+                fmt::format("scales of shape {} for weights (K,N) = ({},{}) in groups of {}",
+                            scales.shape().to_string(), l.inner, l.columns, w.group_rows_));
   if (weights.type() == DataType::kInt8) {
     w.storage_ = Storage::kInt8;
     w.panel_bytes_ = static_cast<size_t>(l.inner * kPanel);

@@ -16,7 +16,7 @@ enum class Activation { kNone, kRelu, kGelu, kGeluTanh, kSilu, kTanh, kSigmoid }
 
 // y = activation(x w + bias) + residual.
 struct Epilogue {
-  const float* bias = nullptr;      // (N)
+  const float* bias = nullptr;  // (N)
   Activation activation = Activation::kNone;
   const float* residual = nullptr;  // (rows, N), rows residual_stride apart; may be y itself
   int64_t residual_stride = 0;
@@ -39,11 +39,12 @@ class PanelWeights {
   int64_t inner() const { return inner_; }      // K
   int64_t columns() const { return columns_; }  // N
   Storage storage() const { return storage_; }
-  size_t bytes() const;                         // read by one product
+  size_t bytes() const;  // read by one product
 
   // y (rows, N) = x (rows, K) w, then the epilogue. Rows lie x_stride and y_stride floats apart. Any number of
   // rows; made for few. Uses OpenMP threads where the weights are large enough.
-  void multiply(const float* x, int64_t x_stride, int64_t rows, float* y, int64_t y_stride, const Epilogue& epilogue = {}) const;
+  void multiply(const float* x, int64_t x_stride, int64_t rows, float* y, int64_t y_stride,
+                const Epilogue& epilogue = {}) const;
 
   // Name of the instruction set that multiply() uses.
   static const char* instruction_set();

@@ -15,13 +15,20 @@ struct Reference {
 
 double apply(Activation a, double x) {
   switch (a) {
-    case Activation::kNone: return x;
-    case Activation::kRelu: return std::max(x, 0.0);
-    case Activation::kGelu: return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-    case Activation::kGeluTanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-    case Activation::kSilu: return x / (1 + std::exp(-x));
-    case Activation::kTanh: return std::tanh(x);
-    case Activation::kSigmoid: return 1 / (1 + std::exp(-x));
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return std::max(x, 0.0);
+    case Activation::kGelu:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::kGeluTanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    case Activation::kTanh:
+      return std::tanh(x);
+    case Activation::kSigmoid:
+      return 1 / (1 + std::exp(-x));
   }
   return x;
 }
@@ -39,11 +46,13 @@ TEST_P(PanelProduct, EqualsTheDefinitionForEveryStorage) {
   const auto [K, N, M] = GetParam();
   std::mt19937 rng(static_cast<unsigned>(K * 1000 + N * 10 + M));
   const auto sz = [](int n) { return static_cast<size_t>(n); };
-  const auto x = random_floats(sz(M * K), rng), bias = random_floats(sz(N), rng), residual = random_floats(sz(M * N), rng);
+  const auto x = random_floats(sz(M * K), rng), bias = random_floats(sz(N), rng),
+             residual = random_floats(sz(M * N), rng);
   const auto values = random_floats(sz(K * N), rng);
   for (const bool transposed : {false, true}) {
     const Shape shape = transposed ? Shape{N, K} : Shape{K, N};
-    for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBFloat16, DataType::kInt8, DataType::kInt4}) {
+    for (const DataType type :
+         {DataType::kFloat, DataType::kFloat16, DataType::kBFloat16, DataType::kInt8, DataType::kInt4}) {
       const int64_t group = K >= 64 ? 32 : 0;
       const int groups = group ? (K + 31) / 32 : 1;
       Tensor w = Tensor::allocate(type, shape), scales = Tensor::allocate(DataType::kFloat, {groups, N});
@@ -54,10 +63,18 @@ TEST_P(PanelProduct, EqualsTheDefinitionForEveryStorage) {
         const double scale = scales.data<float>()[(group ? k / 32 : 0) * N + n];
         const int q = static_cast<int>(rng() % 255) - 127, q4 = q % 8;
         switch (type) {
-          case DataType::kFloat: exact[sz(i)] = w.mutable_data<float>()[i] = values[sz(i)]; break;
-          case DataType::kFloat16: exact[sz(i)] = float(w.mutable_data<Float16>()[i] = Float16(values[sz(i)])); break;
-          case DataType::kBFloat16: exact[sz(i)] = float(w.mutable_data<BFloat16>()[i] = BFloat16(values[sz(i)])); break;
-          case DataType::kInt8: exact[sz(i)] = (w.mutable_data<int8_t>()[i] = static_cast<int8_t>(q)) * scale; break;
+          case DataType::kFloat:
+            exact[sz(i)] = w.mutable_data<float>()[i] = values[sz(i)];
+            break;
+          case DataType::kFloat16:
+            exact[sz(i)] = float(w.mutable_data<Float16>()[i] = Float16(values[sz(i)]));
+            break;
+          case DataType::kBFloat16:
+            exact[sz(i)] = float(w.mutable_data<BFloat16>()[i] = BFloat16(values[sz(i)]));
+            break;
+          case DataType::kInt8:
+            exact[sz(i)] = (w.mutable_data<int8_t>()[i] = static_cast<int8_t>(q)) * scale;
+            break;
           default: {
             auto* byte = reinterpret_cast<uint8_t*>(w.mutable_raw()) + i / 2;
             const auto nibble = static_cast<unsigned>(q4) & 15U;
@@ -67,9 +84,10 @@ TEST_P(PanelProduct, EqualsTheDefinitionForEveryStorage) {
         }
       }
       const bool quantized = type == DataType::kInt8 || type == DataType::kInt4;
-      const PanelWeights p = quantized ? PanelWeights::pack_quantized(w, transposed, scales, group) : PanelWeights::pack(w, transposed);
-      for (const Activation a : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh, Activation::kSilu,
-                                 Activation::kTanh, Activation::kSigmoid}) {
+      const PanelWeights p =
+          quantized ? PanelWeights::pack_quantized(w, transposed, scales, group) : PanelWeights::pack(w, transposed);
+      for (const Activation a : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
+                                 Activation::kSilu, Activation::kTanh, Activation::kSigmoid}) {
         std::vector<float> y(sz(M * N));
         p.multiply(x.data(), K, M, y.data(), N, {bias.data(), a, residual.data(), N});
         for (int m = 0; m < M; ++m)
@@ -82,7 +100,8 @@ TEST_P(PanelProduct, EqualsTheDefinitionForEveryStorage) {
             }
             const double expected = apply(a, sum) + residual[sz(m * N + n)];
             ASSERT_NEAR(y[sz(m * N + n)], expected, 1e-6 * magnitude)
-                << name(type) << " K " << K << " N " << N << " row " << m << " column " << n << " activation " << int(a);
+                << name(type) << " K " << K << " N " << N << " row " << m << " column " << n << " activation "
+                << int(a);
           }
       }
     }
@@ -111,7 +130,9 @@ TEST(PanelWeights, LargeProductsRunOnThreads) {
 TEST(PanelWeights, RefusesWhatDoesNotFit) {
   EXPECT_THROW(PanelWeights::pack(Tensor::from<float>({2}, {1, 2}), false), Error);
   EXPECT_THROW(PanelWeights::pack(Tensor::from<int64_t>({1, 2}, {1, 2}), false), Error);
-  EXPECT_THROW(PanelWeights::pack_quantized(Tensor::from<int8_t>({2, 2}, {1, 2, 3, 4}), false, Tensor::from<float>({3}, {1, 1, 1}), 0), Error);
+  EXPECT_THROW(PanelWeights::pack_quantized(Tensor::from<int8_t>({2, 2}, {1, 2, 3, 4}), false,
+                                            Tensor::from<float>({3}, {1, 1, 1}), 0),
+               Error);
 }
 
 TEST(Activate, KeepsSpecialValues) {

@@ -1,0 +1,57 @@
+#include "cli/command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "graph/error.h"
+
+namespace attune::cli {
+
+void print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+    throw Error(Error::Kind::kIo, "can't write to standard output");
+}
+
+void print_line(std::string_view text) {
+  print(text);
+  print("\n");
+}
+
+void print_json(const nlohmann::json& json) {
+  print_line(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+std::string bytes_text(double bytes) {
+  if (bytes < 1000) return fmt::format("{:.0f} B", bytes);
+  const char* const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
+  size_t unit = 0;
+  bytes /= 1000;
+  while (bytes >= 999.5 && unit + 1 < std::size(units)) {
+    bytes /= 1000;
+    ++unit;
+  }
+  return fmt::format("{:.3g} {}", bytes, units[unit]);
+}
+
+Progress::Progress(std::string what)
+    : what_(std::move(what)), start_(Clock::now()), shown_(start_), terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+Progress::~Progress() {
+  if (visible_) fmt::print(stderr, "\r\033[K");
+}
+
+void Progress::update(size_t done, size_t total, std::string_view detail) {
+  const auto now = Clock::now();
+  if (!terminal_ || now - start_ < std::chrono::seconds(1)) return;
+  if (visible_ && now - shown_ < std::chrono::milliseconds(100)) return;
+  shown_ = now;
+  visible_ = true;
+  const std::string count = total > 0 ? fmt::format("{} of {}", done, total) : fmt::format("{}", done);
+  fmt::print(stderr, "\r{}: {} {}\033[K", what_, count, detail.substr(0, 60));
+  std::fflush(stderr);
+}
+
+}  // namespace attune::cli

@@ -1,0 +1,56 @@
+// The frame of the attune program: how a subcommand is added, exit codes, output.
+//
+// A command is one file cli/NAME.cpp that defines add_NAME(), and a line in main.cpp's table.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace attune::cli {
+
+// 1 is for a difference that a command was asked to look for. Errors (bad files, wrong arguments) are 2.
+enum ExitCode : int { kSuccess = 0, kDifference = 1, kError = 2 };
+
+// What a command does once its options are parsed; gives the exit code. Throws attune::Error, which the program
+// prints as one line on standard error before it exits with 2.
+using Action = std::function<int()>;
+
+struct Command {
+  std::string_view name;
+  std::string_view description;
+  Action (*add)(CLI::App& command);  // declares the options; they live in the Action
+};
+
+Action add_inspect(CLI::App& command);
+
+// Standard output. print_json ends with a newline and replaces what isn't UTF-8.
+void print(std::string_view text);
+void print_line(std::string_view text);
+void print_json(const nlohmann::json& json);
+
+// "1.5 MB": powers of 1000.
+std::string bytes_text(double bytes);
+
+// Shows on a terminal's standard error how far a long job is; nothing before a second has passed, nothing elsewhere.
+class Progress {
+ public:
+  explicit Progress(std::string what);
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress();  // wipes the line
+  // `total` 0: unknown.
+  void update(size_t done, size_t total, std::string_view detail = {});
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string what_;
+  Clock::time_point start_, shown_;
+  bool terminal_;
+  bool visible_ = false;
+};
+
+}  // namespace attune::cli

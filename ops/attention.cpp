@@ -1,0 +1,79 @@
+// ai.attune::Attention.
+#include <fmt/format.h>
+
+#include "ops/kernel.h"
+#include "ops/op.h"
+#include "ops/support/attention_config.h"
+#include "ops/support/attention_inputs.h"
+#include "ops/support/attention_projection.h"
+#include "ops/support/attention_run.h"
+
+namespace attune {
+namespace {
+
+class AttentionKernel : public Kernel {
+ public:
+  explicit AttentionKernel(const AttentionConfig& config) : config_(config) {}
+
+  void run(KernelCall& call) const override {
+    BufferPool* pool = call.pool();
+    const Tensor query_input = with_contiguous_rows(call.input(kAttentionQuery), pool);
+    const Tensor key_input = call.has(kAttentionKey) ? with_contiguous_rows(call.input(kAttentionKey), pool) : query_input;
+    const Tensor value_input =
+        call.has(kAttentionValue) ? with_contiguous_rows(call.input(kAttentionValue), pool) : key_input;
+    const auto projected = [&](const Tensor& x, AttentionInput weight, AttentionInput bias, std::string_view what) {
+      return project(x, call.optional_input(weight), call.optional_input(bias), what, pool);
+    };
+    const Tensor query = projected(query_input, kAttentionQueryWeight, kAttentionQueryBias, "query");
+    const Tensor key = projected(key_input, kAttentionKeyWeight, kAttentionKeyBias, "key");
+    const Tensor value = projected(value_input, kAttentionValueWeight, kAttentionValueBias, "value");
+
+    AttentionOperands o;
+    o.query = &query;
+    o.key = &key;
+    o.value = &value;
+    o.mask = call.optional_input(kAttentionMask);
+    o.key_lengths = call.optional_input(kAttentionKeyLengths);
+    o.w_score = call.optional_input(kAttentionScoreWeight);
+    o.b_score = call.optional_input(kAttentionScoreBias);
+    o.position = call.optional_input(kAttentionPosition);
+    o.query_position = call.optional_input(kAttentionQueryPosition);
+    o.draw = call.optional_input(kAttentionDraw);
+    if (call.has(kAttentionPastKey)) o.past_key = take_tensor(call, kAttentionPastKey);
+    if (call.has(kAttentionPastValue)) o.past_value = take_tensor(call, kAttentionPastValue);
+    run_attention(config_, o, call);
+  }
+
+  std::string implementation() const override { return attention_implementation(config_); }
+
+  bool accepts_strided(size_t input) const override {
+    return input == kAttentionQuery || input == kAttentionKey || input == kAttentionValue || input == kAttentionPastKey ||
+           input == kAttentionPastValue;
+  }
+
+ private:
+  static Tensor take_tensor(KernelCall& call, size_t input) {
+    call.input(input);  // names the input if it is no tensor
+    Datum datum = call.take(input);
+    return std::move(datum.tensor());
+  }
+
+  AttentionConfig config_;
+};
+
+std::unique_ptr<Kernel> prepare(const KernelContext& context) {
+  const AttentionConfig config = read_attention_config(context.node());
+  if (context.has_output(kAttentionNextPosition) && config.alignment != AttentionAlignment::kMonotonic)
+    throw Error(Error::Kind::kInvalidModel, "output next_position: only alignment 'monotonic' gives it");
+  if (context.has_input(kAttentionPastKey) != context.has_input(kAttentionPastValue))
+    throw Error(Error::Kind::kInvalidModel, "past_key and past_value: expected both or neither, got one");
+  return std::make_unique<AttentionKernel>(config);
+}
+
+}  // namespace
+
+std::vector<OpDef> ops_in_attention() {
+  return {{.domain = "ai.attune", .type = "Attention", .since_version = 1, .prepare = prepare}};
+}
+
+}  // namespace attune

@@ -1,0 +1,67 @@
+// Constant and ConstantOfShape.
+#include <cstring>
+
+#include "ops/op.h"
+#include "ops/support/elements.h"
+#include "ops/support/prepare.h"
+
+namespace attune {
+namespace {
+
+// The value of a Constant node, whichever attribute gives it.
+Tensor constant_value(const Node& node) {
+  if (const auto* t = node.find<Tensor>("value")) return *t;
+  if (const auto* v = node.find<int64_t>("value_int")) return Tensor::scalar(*v);
+  if (const auto* v = node.find<float>("value_float")) return Tensor::scalar(*v);
+  if (const auto* v = node.find<std::string>("value_string")) return Tensor::from_strings({}, {*v});
+  const auto length = [](const auto& list) { return Shape{static_cast<int64_t>(list.size())}; };
+  if (const auto* v = node.find<std::vector<int64_t>>("value_ints")) return Tensor::from<int64_t>(length(*v), *v);
+  if (const auto* v = node.find<std::vector<float>>("value_floats")) return Tensor::from<float>(length(*v), *v);
+  if (const auto* v = node.find<std::vector<std::string>>("value_strings")) return Tensor::from_strings(length(*v), *v);
+  throw Error(Error::Kind::kUnsupported, "a Constant without a dense value");
+}
+
+class ConstantKernel final : public Kernel {
+ public:
+  explicit ConstantKernel(const KernelContext& context) : value_(constant_value(context.node())) {}
+  void run(KernelCall& call) const override { call.set_output(0, value_); }
+  std::string implementation() const override { return "constant"; }
+
+ private:
+  Tensor value_;
+};
+
+class ConstantOfShapeKernel final : public Kernel {
+ public:
+  explicit ConstantOfShapeKernel(const KernelContext& context) : value_(Tensor::scalar(0.0f)) {
+    if (const auto* t = context.node().find<Tensor>("value")) value_ = *t;
+    if (value_.count() != 1)
+      throw Error(Error::Kind::kInvalidModel, "value: expected one element, got shape " + value_.shape().to_string());
+  }
+
+  void run(KernelCall& call) const override {
+    Tensor& out = call.output(0, value_.type(), read_integers(call, 0));
+    if (const int bits = element_bits(value_.type()); bits > 0 && bits < 8) {
+      fill_packed(out, bits);
+      return;
+    }
+    dispatch_width(value_.type(),
+                   [&]<class T>() { std::fill_n(mutable_elements<T>(out), out.count(), elements<T>(value_)[0]); });
+  }
+
+ private:
+  void fill_packed(Tensor& out, int bits) const {
+    unsigned byte = static_cast<unsigned>(value_.raw()[0]) & ((1u << bits) - 1);
+    for (; bits < 8; bits *= 2) byte |= byte << bits;
+    std::memset(out.mutable_raw(), static_cast<int>(byte), out.bytes());
+  }
+  Tensor value_;
+};
+
+}  // namespace
+
+std::vector<OpDef> ops_in_constant() {
+  return {{"", "Constant", 1, prepare<ConstantKernel>}, {"", "ConstantOfShape", 9, prepare<ConstantOfShapeKernel>}};
+}
+
+}  // namespace attune

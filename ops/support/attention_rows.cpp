@@ -1,0 +1,314 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/support/attention_rows.cpp"
+
+#include "hwy/foreach_target.h"  // compiles this file once per instruction set
+//
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+#include "ops/support/attention_rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attune {
+namespace rows {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using Floats = hn::ScalableTag<float>;
+using Vector = hn::Vec<Floats>;
+using Halves = hn::Rebind<hwy::float16_t, Floats>;
+using Brains = hn::Rebind<hwy::bfloat16_t, Floats>;
+
+HWY_INLINE Vector load(const float* p) { return hn::LoadU(Floats(), p); }
+HWY_INLINE Vector load(const Float16* p) {
+  return hn::PromoteTo(Floats(), hn::LoadU(Halves(), reinterpret_cast<const hwy::float16_t*>(p)));
+}
+HWY_INLINE Vector load(const BFloat16* p) {
+  return hn::PromoteTo(Floats(), hn::LoadU(Brains(), reinterpret_cast<const hwy::bfloat16_t*>(p)));
+}
+
+// The first `n` numbers, less than a vector; zeros after them.
+template <class T>
+HWY_INLINE Vector load_first(const T* p, size_t n) {
+#if !HWY_MEM_OPS_MIGHT_FAULT
+  if constexpr (std::is_same_v<T, float>) return hn::MaskedLoad(hn::FirstN(Floats(), n), Floats(), p);
+#endif
+  HWY_ALIGN T numbers[HWY_MAX_BYTES / sizeof(float)] = {};
+  for (size_t i = 0; i < n; ++i) numbers[i] = p[i];
+  return load(numbers);
+}
+
+HWY_INLINE void store_first(Vector v, float* p, size_t n) {
+  HWY_ALIGN float numbers[HWY_MAX_BYTES / sizeof(float)];
+  hn::Store(v, Floats(), numbers);
+  for (size_t i = 0; i < n; ++i) p[i] = numbers[i];
+}
+
+HWY_INLINE float sum_of(Vector v) { return hn::GetLane(hn::SumOfLanes(Floats(), v)); }
+
+// Exact for NaN, which Highway's Exp takes for a small number.
+HWY_INLINE Vector exp_of(Vector x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(Floats(), x)); }
+HWY_INLINE Vector tanh_of(Vector x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(Floats(), x)); }
+
+template <class T>
+void score_dot_rows(RowBlock<T> keys, const float* query, float factor, float offset, float* scores) {
+  const size_t lanes = hn::Lanes(Floats()), width = static_cast<size_t>(keys.width);
+  const size_t whole = width / lanes * lanes, rest = width - whole;
+  constexpr int64_t kRows = 4;
+  int64_t i = 0;
+  for (; i + kRows <= keys.count; i += kRows) {
+    const T* row = keys.data + i * keys.stride;
+    Vector s0 = hn::Zero(Floats()), s1 = s0, s2 = s0, s3 = s0;
+    for (size_t e = 0; e < whole; e += lanes) {
+      const Vector q = load(query + e);
+      s0 = hn::MulAdd(q, load(row + e), s0);
+      s1 = hn::MulAdd(q, load(row + keys.stride + static_cast<int64_t>(e)), s1);
+      s2 = hn::MulAdd(q, load(row + 2 * keys.stride + static_cast<int64_t>(e)), s2);
+      s3 = hn::MulAdd(q, load(row + 3 * keys.stride + static_cast<int64_t>(e)), s3);
+    }
+    if (rest) {
+      const Vector q = load_first(query + whole, rest);
+      const auto at = static_cast<int64_t>(whole);
+      s0 = hn::MulAdd(q, load_first(row + at, rest), s0);
+      s1 = hn::MulAdd(q, load_first(row + keys.stride + at, rest), s1);
+      s2 = hn::MulAdd(q, load_first(row + 2 * keys.stride + at, rest), s2);
+      s3 = hn::MulAdd(q, load_first(row + 3 * keys.stride + at, rest), s3);
+    }
+    scores[i] = factor * sum_of(s0) + offset;
+    scores[i + 1] = factor * sum_of(s1) + offset;
+    scores[i + 2] = factor * sum_of(s2) + offset;
+    scores[i + 3] = factor * sum_of(s3) + offset;
+  }
+  for (; i < keys.count; ++i) {
+    const T* row = keys.data + i * keys.stride;
+    Vector s = hn::Zero(Floats());
+    for (size_t e = 0; e < whole; e += lanes) s = hn::MulAdd(load(query + e), load(row + e), s);
+    if (rest) s = hn::MulAdd(load_first(query + whole, rest), load_first(row + whole, rest), s);
+    scores[i] = factor * sum_of(s) + offset;
+  }
+}
+
+template <class T>
+void score_additive_rows(RowBlock<T> keys, const float* query, const float* vector, float offset, float* scores) {
+  const size_t lanes = hn::Lanes(Floats()), width = static_cast<size_t>(keys.width);
+  const size_t whole = width / lanes * lanes, rest = width - whole;
+  for (int64_t i = 0; i < keys.count; ++i) {
+    const T* row = keys.data + i * keys.stride;
+    Vector s = hn::Zero(Floats());
+    for (size_t e = 0; e < whole; e += lanes)
+      s = hn::MulAdd(load(vector + e), tanh_of(hn::Add(load(query + e), load(row + e))), s);
+    if (rest)
+      s = hn::MulAdd(load_first(vector + whole, rest),
+                     tanh_of(hn::Add(load_first(query + whole, rest), load_first(row + whole, rest))), s);
+    scores[i] = sum_of(s) + offset;
+  }
+}
+
+template <class T>
+void add_weighted_rows(RowBlock<T> values, const float* weights, float* sums) {
+  const size_t lanes = hn::Lanes(Floats()), width = static_cast<size_t>(values.width);
+  size_t e = 0;
+  for (; e + 4 * lanes <= width; e += 4 * lanes) {
+    const T* row = values.data + e;
+    Vector s0 = load(sums + e), s1 = load(sums + e + lanes), s2 = load(sums + e + 2 * lanes), s3 = load(sums + e + 3 * lanes);
+    for (int64_t i = 0; i < values.count; ++i, row += values.stride) {
+      const Vector w = hn::Set(Floats(), weights[i]);
+      s0 = hn::MulAdd(w, load(row), s0);
+      s1 = hn::MulAdd(w, load(row + lanes), s1);
+      s2 = hn::MulAdd(w, load(row + 2 * lanes), s2);
+      s3 = hn::MulAdd(w, load(row + 3 * lanes), s3);
+    }
+    hn::StoreU(s0, Floats(), sums + e);
+    hn::StoreU(s1, Floats(), sums + e + lanes);
+    hn::StoreU(s2, Floats(), sums + e + 2 * lanes);
+    hn::StoreU(s3, Floats(), sums + e + 3 * lanes);
+  }
+  for (; e + lanes <= width; e += lanes) {
+    const T* row = values.data + e;
+    Vector s = load(sums + e);
+    for (int64_t i = 0; i < values.count; ++i, row += values.stride)
+      s = hn::MulAdd(hn::Set(Floats(), weights[i]), load(row), s);
+    hn::StoreU(s, Floats(), sums + e);
+  }
+  if (const size_t rest = width - e; rest > 0) {
+    const T* row = values.data + e;
+    Vector s = load_first(sums + e, rest);
+    for (int64_t i = 0; i < values.count; ++i, row += values.stride)
+      s = hn::MulAdd(hn::Set(Floats(), weights[i]), load_first(row, rest), s);
+    store_first(s, sums + e, rest);
+  }
+}
+
+float exponentials_of(float* scores, int64_t count, float maximum) {
+  const size_t lanes = hn::Lanes(Floats()), n = static_cast<size_t>(count);
+  const Vector m = hn::Set(Floats(), maximum);
+  Vector sum = hn::Zero(Floats());
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const Vector e = exp_of(hn::Sub(load(scores + i), m));
+    hn::StoreU(e, Floats(), scores + i);
+    sum = hn::Add(sum, e);
+  }
+  if (i < n) {
+    const Vector e = exp_of(hn::Sub(load_first(scores + i, n - i), m));
+    store_first(e, scores + i, n - i);
+    sum = hn::Add(sum, hn::IfThenElseZero(hn::FirstN(Floats(), n - i), e));
+  }
+  return sum_of(sum);
+}
+
+float largest_of(const float* numbers, int64_t count) {
+  const size_t lanes = hn::Lanes(Floats()), n = static_cast<size_t>(count);
+  float result = -std::numeric_limits<float>::infinity();
+  size_t i = 0;
+  if (n >= lanes) {
+    Vector m = load(numbers);
+    for (i = lanes; i + lanes <= n; i += lanes) m = hn::Max(m, load(numbers + i));
+    result = hn::GetLane(hn::MaxOfLanes(Floats(), m));
+  }
+  for (; i < n; ++i) result = numbers[i] > result ? numbers[i] : result;
+  return result;
+}
+
+void soft_cap_of(float* numbers, int64_t count, float cap) {
+  const size_t lanes = hn::Lanes(Floats()), n = static_cast<size_t>(count);
+  const Vector c = hn::Set(Floats(), cap);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(hn::Mul(c, tanh_of(hn::Div(load(numbers + i), c))), Floats(), numbers + i);
+  if (i < n) store_first(hn::Mul(c, tanh_of(hn::Div(load_first(numbers + i, n - i), c))), numbers + i, n - i);
+}
+
+void scale_of(float* numbers, int64_t count, float factor) {
+  for (int64_t i = 0; i < count; ++i) numbers[i] *= factor;
+}
+
+const char* target_name() { return hwy::TargetName(HWY_TARGET); }
+
+void score_dot_float(RowBlock<float> k, const float* q, float f, float o, float* s) { score_dot_rows(k, q, f, o, s); }
+void score_dot_half(RowBlock<Float16> k, const float* q, float f, float o, float* s) { score_dot_rows(k, q, f, o, s); }
+void score_dot_brain(RowBlock<BFloat16> k, const float* q, float f, float o, float* s) { score_dot_rows(k, q, f, o, s); }
+void score_additive_float(RowBlock<float> k, const float* q, const float* v, float o, float* s) {
+  score_additive_rows(k, q, v, o, s);
+}
+void score_additive_half(RowBlock<Float16> k, const float* q, const float* v, float o, float* s) {
+  score_additive_rows(k, q, v, o, s);
+}
+void score_additive_brain(RowBlock<BFloat16> k, const float* q, const float* v, float o, float* s) {
+  score_additive_rows(k, q, v, o, s);
+}
+void add_weighted_float(RowBlock<float> v, const float* w, float* s) { add_weighted_rows(v, w, s); }
+void add_weighted_half(RowBlock<Float16> v, const float* w, float* s) { add_weighted_rows(v, w, s); }
+void add_weighted_brain(RowBlock<BFloat16> v, const float* w, float* s) { add_weighted_rows(v, w, s); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rows
+}  // namespace attune
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace attune {
+namespace rows {
+
+HWY_EXPORT(score_dot_float);
+HWY_EXPORT(score_dot_half);
+HWY_EXPORT(score_dot_brain);
+HWY_EXPORT(score_additive_float);
+HWY_EXPORT(score_additive_half);
+HWY_EXPORT(score_additive_brain);
+HWY_EXPORT(add_weighted_float);
+HWY_EXPORT(add_weighted_half);
+HWY_EXPORT(add_weighted_brain);
+HWY_EXPORT(exponentials_of);
+HWY_EXPORT(largest_of);
+HWY_EXPORT(soft_cap_of);
+HWY_EXPORT(scale_of);
+HWY_EXPORT(target_name);
+
+}  // namespace rows
+
+using namespace rows;  // NOLINT(google-build-using-namespace): Highway's tables are looked up by bare names
+
+void score_dot(RowBlock<float> keys, const float* query, float factor, float offset, float* scores) {
+  HWY_DYNAMIC_DISPATCH(score_dot_float)(keys, query, factor, offset, scores);
+}
+void score_dot(RowBlock<Float16> keys, const float* query, float factor, float offset, float* scores) {
+  HWY_DYNAMIC_DISPATCH(score_dot_half)(keys, query, factor, offset, scores);
+}
+void score_dot(RowBlock<BFloat16> keys, const float* query, float factor, float offset, float* scores) {
+  HWY_DYNAMIC_DISPATCH(score_dot_brain)(keys, query, factor, offset, scores);
+}
+void score_dot(RowBlock<double> keys, const double* query, double factor, double offset, double* scores) {
+  for (int64_t i = 0; i < keys.count; ++i) {
+    double sum = 0;
+    for (int64_t e = 0; e < keys.width; ++e) sum += query[e] * keys.data[i * keys.stride + e];
+    scores[i] = factor * sum + offset;
+  }
+}
+
+void score_additive(RowBlock<float> keys, const float* query, const float* vector, float offset, float* scores) {
+  HWY_DYNAMIC_DISPATCH(score_additive_float)(keys, query, vector, offset, scores);
+}
+void score_additive(RowBlock<Float16> keys, const float* query, const float* vector, float offset, float* scores) {
+  HWY_DYNAMIC_DISPATCH(score_additive_half)(keys, query, vector, offset, scores);
+}
+void score_additive(RowBlock<BFloat16> keys, const float* query, const float* vector, float offset, float* scores) {
+  HWY_DYNAMIC_DISPATCH(score_additive_brain)(keys, query, vector, offset, scores);
+}
+void score_additive(RowBlock<double> keys, const double* query, const double* vector, double offset, double* scores) {
+  for (int64_t i = 0; i < keys.count; ++i) {
+    double sum = 0;
+    for (int64_t e = 0; e < keys.width; ++e) sum += vector[e] * std::tanh(query[e] + keys.data[i * keys.stride + e]);
+    scores[i] = sum + offset;
+  }
+}
+
+void add_weighted(RowBlock<float> values, const float* weights, float* sums) {
+  HWY_DYNAMIC_DISPATCH(add_weighted_float)(values, weights, sums);
+}
+void add_weighted(RowBlock<Float16> values, const float* weights, float* sums) {
+  HWY_DYNAMIC_DISPATCH(add_weighted_half)(values, weights, sums);
+}
+void add_weighted(RowBlock<BFloat16> values, const float* weights, float* sums) {
+  HWY_DYNAMIC_DISPATCH(add_weighted_brain)(values, weights, sums);
+}
+void add_weighted(RowBlock<double> values, const double* weights, double* sums) {
+  for (int64_t i = 0; i < values.count; ++i)
+    for (int64_t e = 0; e < values.width; ++e) sums[e] += weights[i] * values.data[i * values.stride + e];
+}
+
+float exponentials(float* scores, int64_t count, float maximum) {
+  return HWY_DYNAMIC_DISPATCH(exponentials_of)(scores, count, maximum);
+}
+double exponentials(double* scores, int64_t count, double maximum) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += scores[i] = std::exp(scores[i] - maximum);
+  return sum;
+}
+
+float largest(const float* numbers, int64_t count) { return HWY_DYNAMIC_DISPATCH(largest_of)(numbers, count); }
+double largest(const double* numbers, int64_t count) {
+  double result = -std::numeric_limits<double>::infinity();
+  for (int64_t i = 0; i < count; ++i) result = std::max(result, numbers[i]);
+  return result;
+}
+
+void soft_cap(float* numbers, int64_t count, float cap) { HWY_DYNAMIC_DISPATCH(soft_cap_of)(numbers, count, cap); }
+void soft_cap(double* numbers, int64_t count, double cap) {
+  for (int64_t i = 0; i < count; ++i) numbers[i] = cap * std::tanh(numbers[i] / cap);
+}
+
+void scale_numbers(float* numbers, int64_t count, float factor) { HWY_DYNAMIC_DISPATCH(scale_of)(numbers, count, factor); }
+void scale_numbers(double* numbers, int64_t count, double factor) {
+  for (int64_t i = 0; i < count; ++i) numbers[i] *= factor;
+}
+
+const char* attention_target() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
+
+}  // namespace attune
+
+#endif  // HWY_ONCE

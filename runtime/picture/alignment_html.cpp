@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "graph/error.h"
+#include "graph/io/output_file.h"
+#include "runtime/picture/alignment.h"
+
+namespace attune {
+namespace {
+
+// The page draws the matrix from the JSON in it: column labels upright, so that 100 × 100 tokens stay legible.
+constexpr std::string_view kPage = R"html(<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Alignment</title>
+<style>
+body { font: 14px system-ui, sans-serif; margin: 1.5rem; color: #222; }
+header { display: flex; gap: 1rem; align-items: baseline; flex-wrap: wrap; }
+h1 { font-size: 1.1rem; margin: 0; }
+#value { min-width: 22em; font-variant-numeric: tabular-nums; }
+#scroll { overflow: auto; max-height: calc(100vh - 7rem); margin-top: 1rem; }
+table { border-collapse: collapse; }
+td { width: 20px; min-width: 20px; height: 20px; border: 1px solid #fff; padding: 0; }
+td.over { outline: 2px solid #e07b00; outline-offset: -2px; }
+thead th { writing-mode: vertical-rl; transform: rotate(180deg); font-weight: normal; white-space: pre; padding: 4px 0; position: sticky; top: 0; background: #fff; }
+tbody th { text-align: right; font-weight: normal; white-space: pre; padding-right: 6px; position: sticky; left: 0; background: #fff; }
+th.over { color: #b35f00; font-weight: bold; }
+</style>
+<header><h1 id="title"></h1><label>Head <select id="head"></select></label><output id="value">Point at a cell.</output></header>
+<div id="scroll"><table><thead><tr id="columns"><td></td></tr></thead><tbody id="rows"></tbody></table></div>
+<script id="data" type="application/json">@DATA@</script>
+<script>
+const data = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+byId("title").textContent = data.title || "Alignment";
+data.heads.forEach((h, i) => byId("head").add(new Option(h.name, i)));
+for (const c of data.columns) byId("columns").appendChild(Object.assign(document.createElement("th"), { textContent: c }));
+const cells = data.rows.map((label) => {
+  const tr = byId("rows").insertRow();
+  tr.appendChild(Object.assign(document.createElement("th"), { textContent: label }));
+  return data.columns.map(() => tr.insertCell());
+});
+const mix = (a, b, w) => Math.round(a + (b - a) * w);
+function draw() {
+  const weights = data.heads[byId("head").value].weights;
+  cells.forEach((row, r) => row.forEach((td, c) => {
+    const w = Math.min(1, Math.max(0, weights[r][c] || 0));
+    td.style.background = `rgb(${mix(255, 8, w)},${mix(255, 48, w)},${mix(255, 107, w)})`;
+  }));
+}
+byId("head").onchange = draw;
+byId("rows").onmouseover = (e) => {
+  if (e.target.tagName !== "TD") return;
+  document.querySelectorAll(".over").forEach((x) => x.classList.remove("over"));
+  const r = e.target.parentNode.sectionRowIndex, c = e.target.cellIndex - 1;
+  for (const x of [e.target, e.target.parentNode.firstChild, byId("columns").children[c + 1]]) x.classList.add("over");
+  byId("value").textContent = `${data.rows[r]} → ${data.columns[c]}: ${data.heads[byId("head").value].weights[r][c].toFixed(3)}`;
+};
+draw();
+</script></html>
+)html";
+
+void write_text(const std::string& file, const std::string& text) {
+  OutputFile out(file);
+  out.write(text);
+  out.commit();
+}
+
+}  // namespace
+
+std::string alignment_html(const AlignmentPicture& picture) {
+  std::string json = alignment_json(picture);
+  // "</script>" in a token must not end the script element.
+  for (size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3) json.insert(at + 1, 1, '\\');
+  std::string page(kPage);
+  page.replace(page.find("@DATA@"), 6, json);
+  return page;
+}
+
+void write_alignment(const AlignmentPicture& picture, const std::string& file) {
+  const std::string extension = std::filesystem::path(file).extension().string();
+  if (extension == ".svg") return write_text(file, alignment_svg(picture, 0));
+  if (extension == ".html") return write_text(file, alignment_html(picture));
+  if (extension == ".json") return write_text(file, alignment_json(picture));
+  throw Error(Error::Kind::kInvalidArgument,
+              fmt::format("{}: an alignment is written as .svg, .html or .json, not '{}'", file, extension));
+}
+
+}  // namespace attune
