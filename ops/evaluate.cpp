@@ -41,21 +41,6 @@ void SimpleCall::run(const Subprogram&, std::vector<Datum>&) {
 }
 
 std::vector<Datum> evaluate(const Node& node, int64_t opset, std::vector<Datum> inputs) {
-<<<<<<< HEAD
-  return within([&] { return node.label(); }, [&] {
-    const OpDef* op = find_op(node.domain(), node.type(), opset);
-    if (!op || !op->prepare)
-      throw Error(Error::Kind::kUnsupported, fmt::format("no kernel for {} (opset {})", node.type(), opset));
-    const SimpleContext context(node, opset);
-    const auto kernel = op->prepare(context);
-    SimpleCall call(std::move(inputs), node.output_count(), nullptr);
-    for (size_t i = 0; i < node.output_count(); ++i) call.set_wanted(i, node.output(i) != nullptr);
-    kernel->run(call);
-    for (Datum& output : call.outputs())
-      if (output.kind() == Datum::Kind::kTensor) output.tensor() = output.tensor().to_contiguous();
-    return std::move(call.outputs());
-  });
-=======
   return within([&] { return node.label(); },
                 [&] {
                   const OpDef* op = find_op(node.domain(), node.type(), opset);
@@ -67,9 +52,10 @@ std::vector<Datum> evaluate(const Node& node, int64_t opset, std::vector<Datum> 
                   SimpleCall call(std::move(inputs), node.output_count(), nullptr);
                   for (size_t i = 0; i < node.output_count(); ++i) call.set_wanted(i, node.output(i) != nullptr);
                   kernel->run(call);
+                  for (Datum& output : call.outputs())
+                    if (output.kind() == Datum::Kind::kTensor) output.tensor() = output.tensor().to_contiguous();
                   return std::move(call.outputs());
                 });
->>>>>>> 35fa243 (Add the kernels that exported encoders and decoders need most)
 }
 
 }  // namespace attune
