@@ -22,8 +22,8 @@ struct SymbolicTensor {
 
   DataType type = DataType::kUndefined;
   std::vector<int64_t> shape;
-  std::vector<Dim> integers;                 // integer and bool tensors (bool: 0 or 1)
-  std::vector<std::optional<double>> reals;  // float tensors
+  std::vector<Dim> integers;                    // integer and bool tensors (bool: 0 or 1)
+  std::vector<std::optional<double>> reals;     // float tensors
 
   bool is_integer() const { return reals.empty(); }
   size_t size() const { return is_integer() ? integers.size() : reals.size(); }
