@@ -1,16 +1,24 @@
 #include "ops/support/float_tensor.h"
 
+#include "ops/support/half.h"
 #include "ops/support/parallel_items.h"
 
 namespace attune {
 namespace {
 
+// Between float and another type, in parallel.
 template <class From, class To>
-void convert(const std::byte* from, std::byte* to, int64_t count) {
+void convert_all(const std::byte* from, std::byte* to, int64_t count) {
   const auto* in = reinterpret_cast<const From*>(from);
   auto* out = reinterpret_cast<To*>(to);
-  parallel_items(count, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) out[i] = static_cast<To>(static_cast<float>(in[i]));
+  parallel_for(count, kParallelGrain, [&](int64_t begin, int64_t end) {
+    if constexpr (std::is_same_v<From, double> || std::is_same_v<To, double>) {
+      for (int64_t i = begin; i < end; ++i) out[i] = static_cast<To>(in[i]);
+    } else if constexpr (std::is_same_v<From, To>) {
+      std::copy(in + begin, in + end, out + begin);
+    } else {
+      attune::convert(in + begin, out + begin, static_cast<size_t>(end - begin));
+    }
   });
 }
 
@@ -25,10 +33,10 @@ void convert_to_double(const std::byte* from, double* to, int64_t count) {
 void widen(DataType type, const std::byte* from, float* to, int64_t count) {
   auto* out = reinterpret_cast<std::byte*>(to);
   switch (type) {
-    case DataType::kFloat: return convert<float, float>(from, out, count);
-    case DataType::kFloat16: return convert<Float16, float>(from, out, count);
-    case DataType::kBFloat16: return convert<BFloat16, float>(from, out, count);
-    case DataType::kDouble: return convert<double, float>(from, out, count);
+    case DataType::kFloat: return convert_all<float, float>(from, out, count);
+    case DataType::kFloat16: return convert_all<Float16, float>(from, out, count);
+    case DataType::kBFloat16: return convert_all<BFloat16, float>(from, out, count);
+    case DataType::kDouble: return convert_all<double, float>(from, out, count);
     default: fail_type(type);
   }
 }
@@ -36,10 +44,10 @@ void widen(DataType type, const std::byte* from, float* to, int64_t count) {
 void narrow(DataType type, const float* from, std::byte* to, int64_t count) {
   const auto* in = reinterpret_cast<const std::byte*>(from);
   switch (type) {
-    case DataType::kFloat: return convert<float, float>(in, to, count);
-    case DataType::kFloat16: return convert<float, Float16>(in, to, count);
-    case DataType::kBFloat16: return convert<float, BFloat16>(in, to, count);
-    case DataType::kDouble: return convert<float, double>(in, to, count);
+    case DataType::kFloat: return convert_all<float, float>(in, to, count);
+    case DataType::kFloat16: return convert_all<float, Float16>(in, to, count);
+    case DataType::kBFloat16: return convert_all<float, BFloat16>(in, to, count);
+    case DataType::kDouble: return convert_all<float, double>(in, to, count);
     default: fail_type(type);
   }
 }
