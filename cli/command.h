@@ -26,6 +26,7 @@ struct Command {
 };
 
 Action add_inspect(CLI::App& command);
+Action add_run(CLI::App& command);
 
 // Standard output. print_json ends with a newline and replaces what isn't UTF-8.
 void print(std::string_view text);

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::array kCommands = {
     Command{"inspect", "What is in a model: inputs, outputs, operators, attentions, sizes", add_inspect},
+    Command{"run", "Run a model on given inputs, or on test data", add_run},
 };
 
 // One line, whatever the message holds.
