@@ -51,11 +51,11 @@ void InputCheck::check_kind(size_t input, const Datum& datum) const {
 }
 
 void InputCheck::bind(size_t input, const Shape& shape, std::vector<Bound>& bound) const {
-  const bool placeholder = shape.count() == 0;
+  const bool placeholder = shape.count() == 0 || ports_[input].conditional;
   for (size_t axis = 0; axis < shape.rank(); ++axis) {
     const Size& size = sizes_[input][axis];
     const auto found = [&] { return fmt::format("{} in shape {}", shape[axis], shape.to_string()); };
-    if (size.fixed && *size.fixed != shape[axis] && !placeholder)
+    if (size.fixed && *size.fixed != shape[axis] && shape.count() != 0)
       fail(ports_[input].name, fmt::format("size {} on axis {}", *size.fixed, axis), found());
     if (size.symbol < 0 || placeholder) continue;
     Bound& b = bound[static_cast<size_t>(size.symbol)];
@@ -74,7 +74,7 @@ void InputCheck::check_expressions(size_t input, const Shape& shape, const std::
     if (bound[s].size >= 0) sizes[symbols_[s]] = bound[s].size;
   for (size_t axis = 0; axis < shape.rank(); ++axis) {
     const Size& size = sizes_[input][axis];
-    if (!size.expression || shape.count() == 0) continue;
+    if (!size.expression || shape.count() == 0 || ports_[input].conditional) continue;
     const auto expected = size.expression->evaluate(sizes);
     if (expected && *expected != shape[axis])
       fail(ports_[input].name, fmt::format("size {} on axis {} ({})", *expected, axis, size.expression->to_string()),

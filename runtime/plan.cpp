@@ -31,11 +31,13 @@ std::shared_ptr<const Plan> Plan::compile(const Model& model, const PlanOptions&
   const std::shared_ptr<Plan> plan(new Plan);
   Impl& impl = *plan->impl_;
   for (const Value* v : model.graph->inputs()) {
-    impl.inputs.push_back({std::string(v->name()), v->type(), v->default_value() != nullptr});
+    const bool conditional = std::all_of(v->uses().begin(), v->uses().end(),
+                                         [&](const Use& u) { return u.node->graph() != model.graph.get(); });
+    impl.inputs.push_back({std::string(v->name()), v->type(), v->default_value() != nullptr, conditional});
     impl.fixed.push_back(options.fixed_inputs.contains(std::string(v->name())));
     impl.defaults.push_back(v->default_value() ? std::optional<Tensor>(*v->default_value()) : std::nullopt);
   }
-  for (const Value* v : model.graph->outputs()) impl.outputs.push_back({std::string(v->name()), v->type(), false});
+  for (const Value* v : model.graph->outputs()) impl.outputs.push_back({std::string(v->name()), v->type()});
   for (const std::string& name : options.fixed_inputs)
     if (!plan->find_input(name))
       throw Error(Error::Kind::kInvalidArgument, fmt::format("fixed input '{}': the model has no such input", name));

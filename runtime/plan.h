@@ -31,6 +31,9 @@ class Plan {
     std::string name;
     ValueType type;
     bool optional = false;  // an input with a default
+    // An input that only branches of an If read. It may be a placeholder in runs that take the other branch (the
+    // caches of a merged decoder), so its symbolic sizes are not held against other inputs'.
+    bool conditional = false;
   };
   const std::vector<Port>& inputs() const;
   const std::vector<Port>& outputs() const;

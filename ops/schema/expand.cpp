@@ -3,6 +3,7 @@
 #include <onnx/defs/schema.h>
 
 #include <algorithm>
+#include <set>
 
 #include "graph/io/reader.h"
 #include "graph/io/writer.h"
@@ -70,6 +71,21 @@ void add_defaults(const onnx::OpSchema& schema, onnx::FunctionProto& body) {
   }
 }
 
+// Bodies leave out outputs that the node leaves out: the last ones go, those in between get something to be.
+void define_outputs(onnx::FunctionProto& body) {
+  std::set<std::string> defined(body.input().begin(), body.input().end());
+  for (const auto& node : body.node()) defined.insert(node.output().begin(), node.output().end());
+  while (body.output_size() > 0 && !defined.contains(body.output(body.output_size() - 1)))
+    body.mutable_output()->RemoveLast();
+  for (const std::string& output : body.output()) {
+    if (defined.contains(output)) continue;
+    onnx::NodeProto* node = body.add_node();
+    node->set_op_type("Identity");
+    node->add_input(body.input(0));
+    node->add_output(output);
+  }
+}
+
 }  // namespace
 
 std::optional<Function> schema_function(const Node& node, const std::map<std::string, int64_t>& opset_imports) {
@@ -83,6 +99,7 @@ std::optional<Function> schema_function(const Node& node, const std::map<std::st
     return std::nullopt;
   }
   add_defaults(*schema, body);
+  define_outputs(body);
   body.set_name(node.type());
   body.set_domain("ai.attune.body");
 

@@ -1,0 +1,233 @@
+#include "runtime/beam_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "runtime/sampling.h"
+#include "runtime/token_rules.h"
+
+namespace attune {
+namespace {
+
+// Stands for "impossible" where transformers uses it: a finite number, with which sums stay ordered.
+constexpr float kImpossible = -1e9F;
+
+struct Candidate {
+  float score;  // sum of log-probabilities
+  size_t beam;  // of the step before
+  int64_t token;
+  bool ends;  // the end of sequence, or max_length reached
+};
+
+struct Beam {
+  std::vector<int64_t> tokens;
+  float score = kImpossible;
+  std::vector<int32_t> rows;
+  int32_t row = 0;  // in the model's last step
+};
+
+struct Finished {
+  Hypothesis hypothesis;
+  float score = kImpossible;  // length penalty applied
+  bool real = false;          // false: a place that nothing has taken yet
+};
+
+// Best first; equal ones in their order.
+template <class T, class Key>
+std::vector<T> best(std::vector<T> from, size_t count, Key key) {
+  std::stable_sort(from.begin(), from.end(), [&](const T& a, const T& b) { return key(a) > key(b); });
+  if (from.size() > count) from.resize(count);
+  return from;
+}
+
+// The beam search of one source.
+class SourceBeams {
+ public:
+  SourceBeams(size_t source, const std::vector<int64_t>& prompt, const GenerationOptions& options)
+      : source_(source),
+        options_(options),
+        beams_count_(static_cast<size_t>(options.num_beams)),
+        prompt_length_(static_cast<int64_t>(prompt.size())),
+        max_length_(length_limits(options, prompt_length_).max_length),
+        rules_(options, prompt_length_),
+        finished_(beams_count_) {
+    beams_.assign(beams_count_, {prompt, kImpossible, {}, static_cast<int32_t>(source)});
+    beams_[0].score = 0;  // only the first counts at the start: they are all the same
+  }
+
+  bool done() const { return done_; }
+  std::vector<Beam>& beams() { return beams_; }
+  int64_t length() const { return static_cast<int64_t>(beams_[0].tokens.size()); }
+
+  // Takes the log-probabilities of one step; `row(i)` gives those of row i.
+  void advance(const std::function<std::span<const float>(size_t)>& row, uint64_t step) {
+    const auto candidates = options_.do_sample ? sample_candidates(row, step) : top_candidates(row);
+    std::vector<Beam> extended;
+    for (const Candidate& c : candidates) extended.push_back(extend(c));
+    update_finished(candidates, extended);
+    next_beams(candidates, std::move(extended));
+    const bool all_end = std::all_of(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.ends; });
+    improvable_ = improvable_ && can_improve();
+    done_ = all_end || !improvable_ || (options_.early_stopping == EarlyStopping::kTrue && full());
+  }
+
+  std::vector<Hypothesis> results() {
+    std::vector<Hypothesis> out;
+    for (Finished& f : finished_) {
+      if (!f.real || out.size() == static_cast<size_t>(options_.num_return_sequences)) break;
+      out.push_back(std::move(f.hypothesis));
+      out.back().score = f.score;
+    }
+    return out;
+  }
+
+ private:
+  size_t candidate_count() const { return std::max<size_t>(2, 1 + options_.eos_token_id.size()) * beams_count_; }
+
+  Candidate candidate(float score, size_t beam, size_t token) const {
+    const auto& eos = options_.eos_token_id;
+    const auto id = static_cast<int64_t>(token);
+    const bool ends = std::find(eos.begin(), eos.end(), id) != eos.end() || length() + 1 >= max_length_;
+    return {score, beam, id, ends};
+  }
+
+  // The log-probabilities of a beam's next tokens after the rules of the options. Beams may share a row.
+  std::vector<float> scores_of(size_t beam, std::span<const float> row) const {
+    std::vector<float> scores(row.begin(), row.end());
+    rules_.apply(beams_[beam].tokens, scores);
+    if (options_.do_sample) warp(options_, options_.eos_token_id.size() + 1, scores);
+    for (float& s : scores) s += beams_[beam].score;
+    return scores;
+  }
+
+  std::vector<Candidate> top_candidates(const std::function<std::span<const float>(size_t)>& row) const {
+    const size_t count = candidate_count();
+    const auto better = [](const Candidate& a, const Candidate& b) {
+      return a.score != b.score ? a.score > b.score : std::pair(a.beam, a.token) < std::pair(b.beam, b.token);
+    };
+    std::vector<Candidate> heap;  // its front is the worst
+    for (size_t beam = 0; beam < beams_.size(); ++beam) {
+      const auto scores = scores_of(beam, row(static_cast<size_t>(beams_[beam].row)));
+      for (size_t token = 0; token < scores.size(); ++token) {
+        if (heap.size() == count && !(scores[token] > heap.front().score)) continue;
+        if (heap.size() == count) {
+          std::pop_heap(heap.begin(), heap.end(), better);
+          heap.pop_back();
+        }
+        heap.push_back(candidate(scores[token], beam, token));
+        std::push_heap(heap.begin(), heap.end(), better);
+      }
+    }
+    std::sort(heap.begin(), heap.end(), better);
+    return heap;
+  }
+
+  // Draws without replacement: the largest of scores with Gumbel noise (Gumbel-top-k), in the order of the draw.
+  std::vector<Candidate> sample_candidates(const std::function<std::span<const float>(size_t)>& row,
+                                           uint64_t step) const {
+    struct Noisy {
+      double key;
+      Candidate candidate;
+    };
+    std::vector<Noisy> all;
+    for (size_t beam = 0; beam < beams_.size(); ++beam) {
+      const auto scores = scores_of(beam, row(static_cast<size_t>(beams_[beam].row)));
+      for (size_t token = 0; token < scores.size(); ++token) {
+        if (std::isinf(scores[token])) continue;
+        const double u = uniform(options_.seed, source_, beam * scores.size() + token, step);
+        all.push_back({scores[token] - std::log(-std::log(u + 0x1.0p-54)), candidate(scores[token], beam, token)});
+      }
+    }
+    std::vector<Candidate> drawn;
+    for (const Noisy& n : best(std::move(all), candidate_count(), [](const Noisy& x) { return x.key; }))
+      drawn.push_back(n.candidate);
+    return drawn;
+  }
+
+  Beam extend(const Candidate& c) const {
+    Beam b = beams_[c.beam];
+    b.tokens.push_back(c.token);
+    b.rows.push_back(b.row);
+    b.score = c.score;
+    return b;
+  }
+
+  float penalty(int64_t new_tokens) const {
+    return static_cast<float>(std::pow(static_cast<double>(new_tokens), static_cast<double>(options_.length_penalty)));
+  }
+
+  bool full() const {
+    return std::all_of(finished_.begin(), finished_.end(), [](const Finished& f) { return f.real; });
+  }
+
+  // Only the first num_beams candidates may finish; the others are there so that enough go on.
+  void update_finished(const std::vector<Candidate>& candidates, const std::vector<Beam>& extended) {
+    const bool closed = !improvable_ || (options_.early_stopping == EarlyStopping::kTrue && full());
+    if (closed) return;
+    const float divisor = penalty(length() + 1 - prompt_length_);
+    std::vector<Finished> all = std::move(finished_);
+    for (size_t i = 0; i < std::min(candidates.size(), beams_count_); ++i)
+      if (candidates[i].ends)
+        all.push_back({{extended[i].tokens, {}, extended[i].rows}, candidates[i].score / divisor, true});
+    finished_ = best(std::move(all), beams_count_, [](const Finished& f) { return f.score; });
+  }
+
+  void next_beams(const std::vector<Candidate>& candidates, std::vector<Beam> extended) {
+    for (size_t i = 0; i < extended.size(); ++i)
+      if (candidates[i].ends) extended[i].score += kImpossible;
+    beams_ = best(std::move(extended), beams_count_, [](const Beam& b) { return b.score; });
+  }
+
+  // Whether the best running beam could still beat the worst finished one.
+  bool can_improve() const {
+    const bool longest = options_.early_stopping == EarlyStopping::kNever && options_.length_penalty > 0;
+    const float possible = beams_[0].score / penalty((longest ? max_length_ : length()) - prompt_length_);
+    const float worst = finished_.back().score;
+    return std::any_of(finished_.begin(), finished_.end(),
+                       [&](const Finished& f) { return possible > (f.real ? worst : kImpossible); });
+  }
+
+  size_t source_;
+  const GenerationOptions& options_;
+  size_t beams_count_;
+  int64_t prompt_length_, max_length_;
+  TokenRules rules_;
+  std::vector<Beam> beams_;
+  std::vector<Finished> finished_;  // best first
+  bool improvable_ = true;
+  bool done_ = false;
+};
+
+}  // namespace
+
+std::vector<std::vector<Hypothesis>> beam_search(StepModel& model, const std::vector<std::vector<int64_t>>& prompts,
+                                                 const GenerationOptions& options) {
+  std::vector<SourceBeams> sources;
+  for (size_t s = 0; s < prompts.size(); ++s) sources.emplace_back(s, prompts[s], options);
+  const auto max_length = length_limits(options, static_cast<int64_t>(prompts[0].size())).max_length;
+  std::vector<std::vector<int64_t>> sequences = prompts;
+  std::vector<int32_t> parents;
+  auto length = static_cast<int64_t>(prompts[0].size());
+  for (uint64_t step = 0; length < max_length && !sequences.empty(); ++step, ++length) {
+    const Scores scores = model.step(sequences, parents);
+    for (size_t r = 0; r < sequences.size(); ++r) log_softmax(scores.row(r));
+    parents.clear();
+    sequences.clear();
+    for (SourceBeams& source : sources) {
+      if (source.done()) continue;
+      source.advance([&](size_t r) { return std::span<const float>(scores.row(r)); }, step);
+      if (source.done()) continue;
+      for (Beam& beam : source.beams()) {
+        parents.push_back(beam.row);
+        sequences.push_back(beam.tokens);
+        beam.row = static_cast<int32_t>(parents.size() - 1);
+      }
+    }
+  }
+  std::vector<std::vector<Hypothesis>> results;
+  for (SourceBeams& source : sources) results.push_back(source.results());
+  return results;
+}
+
+}  // namespace attune

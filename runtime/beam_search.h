@@ -1,0 +1,13 @@
+// Beam search. Internal to search.
+#pragma once
+
+#include <vector>
+
+#include "runtime/search.h"
+
+namespace attune {
+
+std::vector<std::vector<Hypothesis>> beam_search(StepModel& model, const std::vector<std::vector<int64_t>>& prompts,
+                                                 const GenerationOptions& options);
+
+}  // namespace attune

@@ -1,0 +1,385 @@
+#include "runtime/decoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "runtime/rows.h"
+
+namespace attune {
+namespace {
+
+struct Interface {
+  explicit Interface(const Model& model) {
+    for (const Value* v : model.graph->inputs())
+      inputs.push_back({std::string(v->name()), v->type(), v->default_value() != nullptr});
+    for (const Value* v : model.graph->outputs()) outputs.push_back({std::string(v->name()), v->type()});
+  }
+  std::vector<Plan::Port> inputs, outputs;
+};
+
+// The axis of a state that counts rows: the one of the size that the tokens have there, else the first.
+size_t batch_axis(const ValueType& type, const Dim& batch) {
+  for (int i = 0; i < type.tensor.rank(); ++i)
+    if (type.tensor.dim(i) == batch) return static_cast<size_t>(i);
+  return 0;
+}
+
+bool is_fixed(const PortBinding& b, const std::vector<StateSlot>& states) {
+  switch (b.role) {
+    case PortRole::kMemory:
+    case PortRole::kSource:
+    case PortRole::kSourceMask:
+    case PortRole::kSourceLengths:
+      return true;
+    case PortRole::kState:
+      return !states[b.index].updated;
+    default:
+      return false;
+  }
+}
+
+Tensor convert(const std::vector<int64_t>& values, DataType type, const Shape& shape, BufferPool* pool) {
+  Tensor t = Tensor::allocate(type, shape, pool);
+  dispatch<int64_t, int32_t, bool, float, Float16, double>(type, [&]<class T>() {
+    T* out = t.mutable_data<T>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      if constexpr (std::is_same_v<T, Float16>) {
+        out[i] = Float16(static_cast<float>(values[i]));
+      } else {
+        out[i] = static_cast<T>(values[i]);
+      }
+    }
+  });
+  return t;
+}
+
+}  // namespace
+
+// ---- plans
+
+DecoderPlans::DecoderPlans(const DecoderModels& models, const DecoderGraph& encoder, const KernelOptions& kernels) {
+  const auto assign = [&](const Model& model) {
+    const Interface ports(model);
+    return assign_ports({ports.inputs, ports.outputs}, encoder, states_);
+  };
+  first_.ports = assign(*models.first);
+  if (models.with_past) next_.ports = assign(*models.with_past);
+  compile(first_, *models.first, !models.with_past, kernels);
+  if (models.with_past) compile(next_, *models.with_past, true, kernels);
+  const auto& inputs = first_.ports.inputs;
+  recomputes_ = !models.with_past && std::none_of(inputs.begin(), inputs.end(),
+                                                  [](const PortBinding& b) { return b.role == PortRole::kState; });
+}
+
+void DecoderPlans::compile(Part& part, const Model& model, bool hoist, const KernelOptions& kernels) {
+  part.ports.state_outputs.resize(states_.size());
+  PlanOptions options;
+  options.kernels = kernels;
+  for (size_t i = 0; i < part.ports.inputs.size(); ++i) {
+    const Value& input = *model.graph->inputs()[i];
+    if (hoist && is_fixed(part.ports.inputs[i], states_)) options.fixed_inputs.emplace(input.name());
+    if (part.ports.inputs[i].role != PortRole::kTokens) continue;
+    const TensorType& type = input.tensor_type();
+    part.token_width = type.rank() == 1 || (type.rank() == 2 && type.dim(1).is(1)) ? 1 : 0;
+    part.batch = type.dim(0);
+  }
+  part.hoists = hoist;
+  part.plan = Plan::compile(model, options);
+}
+
+// ---- decoding
+
+struct Decoder::Impl {
+  // A part with the session that runs it.
+  struct Running {
+    Running(const DecoderPlans::Part& p, const SessionOptions& options)
+        : part(p), session(p.plan, options), inputs(p.plan->inputs().size()) {}
+    const DecoderPlans::Part& part;
+    Session session;
+    std::vector<Datum> inputs, outputs;
+    std::vector<bool> wanted;
+    std::vector<int32_t> fixed_rows;  // sources of the rows that fixed inputs were set for
+  };
+
+  Impl(std::shared_ptr<const DecoderPlans> p, const SessionOptions& options)
+      : plans(std::move(p)), first(plans->first(), options) {
+    if (plans->two_parts()) second.emplace(plans->next(), options);
+  }
+
+  Running& running() { return steps == 0 || !second ? first : *second; }
+  void set_wanted(Running& r) const;
+  void continue_rows(std::span<const int32_t> parents);
+  void fix(Running& r);
+  Datum fixed_value(const PortBinding& b);
+  Datum initial_state(size_t s, const ValueType& type, const Dim& batch);
+  Tensor tokens(const std::vector<std::vector<int64_t>>& sequences, size_t from, size_t to, const ValueType& type);
+  Tensor positions(const Running& r, size_t from, size_t to, const ValueType& type);
+  void run(Running& r, const std::vector<std::vector<int64_t>>& sequences, size_t from, size_t to);
+  Datum feed(const Running& r, size_t i, const std::vector<std::vector<int64_t>>& sequences, size_t from, size_t to);
+  void keep_states(Running& r);
+  void keep_alignment(const Running& r);
+  Scores scores(Running& r);
+
+  std::shared_ptr<const DecoderPlans> plans;
+  Running first;
+  std::optional<Running> second;
+  BufferPool pool;
+
+  EncodedSources sources;
+  bool with_alignments = false;
+  size_t steps = 0;
+  std::vector<int32_t> row_sources;  // per row of the last step
+  std::vector<Datum> states;
+  std::vector<bool> follows_source;  // per state: the same for all rows of a source, and never updated
+  std::vector<bool> grows;           // per state: an update has come
+  Tensor logits;
+  std::vector<float> converted;
+  std::vector<std::pair<size_t, std::vector<float>>> alignments;  // per step: positions, rows x positions
+};
+
+void Decoder::Impl::set_wanted(Running& r) const {
+  const DecoderPorts& ports = r.part.ports;
+  r.wanted.assign(r.part.plan->outputs().size(), false);
+  r.wanted[ports.logits] = true;
+  if (!plans->recomputes())
+    for (const auto& o : ports.state_outputs)
+      if (o) r.wanted[*o] = true;
+  if (with_alignments)
+    for (const size_t o : ports.others) r.wanted[o] = true;
+}
+
+// Follows the rows that go on: their sources, and their states.
+void Decoder::Impl::continue_rows(std::span<const int32_t> parents) {
+  std::vector<int32_t> next(parents.size());
+  for (size_t i = 0; i < parents.size(); ++i) next[i] = row_sources[static_cast<size_t>(parents[i])];
+  const bool same_sources = next == row_sources;
+  row_sources = std::move(next);
+  for (size_t s = 0; s < states.size(); ++s) {
+    if (states[s].kind() != Datum::Kind::kTensor || (follows_source[s] && same_sources)) continue;
+    states[s] = gather_rows(states[s].tensor(), parents, &pool, batch_axis(plans->states()[s].type, first.part.batch));
+  }
+}
+
+Datum Decoder::Impl::fixed_value(const PortBinding& b) {
+  const auto rows = [&](const Tensor& t) { return gather_rows(t, row_sources, &pool); };
+  switch (b.role) {
+    case PortRole::kMemory:
+      return rows(sources.outputs[b.index].tensor());
+    case PortRole::kSource:
+      return rows(sources.inputs[b.index].tensor());
+    default:
+      return rows(sources.mask);
+  }
+}
+
+// Masks and lengths in the type that the decoder asks for.
+Datum mask_value(const PortBinding& b, const Tensor& mask, DataType type, BufferPool* pool) {
+  std::vector<int64_t> values = mask.to_int64();
+  if (b.role == PortRole::kSourceMask) return convert(values, type, mask.shape(), pool);
+  const auto width = static_cast<size_t>(mask.dim(1));
+  std::vector<int64_t> lengths;
+  for (int64_t row = 0; row < mask.dim(0); ++row) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(row) * width);
+    lengths.push_back(std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(width), int64_t{0}));
+  }
+  return convert(lengths, type, {mask.dim(0)}, pool);
+}
+
+void Decoder::Impl::fix(Running& r) {
+  if (!r.part.hoists || r.fixed_rows == row_sources) return;
+  TensorMap values;
+  for (size_t i = 0; i < r.part.ports.inputs.size(); ++i) {
+    const PortBinding& b = r.part.ports.inputs[i];
+    if (!is_fixed(b, plans->states())) continue;
+    values[r.part.plan->inputs()[i].name] = feed(r, i, {}, 0, 0);
+  }
+  r.session.fix(std::move(values));
+  r.fixed_rows = row_sources;
+}
+
+// Zeros, with no time: what a first step finds.
+Datum Decoder::Impl::initial_state(size_t s, const ValueType& type, const Dim& batch) {
+  if (const auto o = plans->states()[s].encoder_output)
+    return gather_rows(sources.outputs[*o].tensor(), row_sources, &pool, batch_axis(type, batch));
+  Shape shape;
+  const size_t axis = batch_axis(type, batch);
+  for (int i = 0; i < type.tensor.rank(); ++i) {
+    const Dim dim = type.tensor.dim(i);
+    const auto known = dim.known() ? dim.constant() : std::nullopt;
+    shape.push_back(static_cast<size_t>(i) == axis ? static_cast<int64_t>(row_sources.size()) : known.value_or(0));
+  }
+  Tensor t = Tensor::allocate(type.tensor.element, shape, &pool);
+  if (t.bytes() > 0) std::memset(t.mutable_raw(), 0, t.bytes());
+  return t;
+}
+
+Tensor Decoder::Impl::tokens(const std::vector<std::vector<int64_t>>& sequences, size_t from, size_t to,
+                             const ValueType& type) {
+  std::vector<int64_t> values;
+  for (const auto& s : sequences)
+    values.insert(values.end(), s.begin() + static_cast<std::ptrdiff_t>(from),
+                  s.begin() + static_cast<std::ptrdiff_t>(to));
+  Shape shape{static_cast<int64_t>(sequences.size())};
+  if (type.tensor.rank() != 1) shape.push_back(static_cast<int64_t>(to - from));
+  return convert(values, type.tensor.element, shape, &pool);
+}
+
+Tensor Decoder::Impl::positions(const Running& r, size_t from, size_t to, const ValueType& type) {
+  const auto rows = row_sources.size();
+  const bool per_row = type.tensor.rank() == 2 || (type.tensor.rank() == 1 && type.tensor.dim(0) == r.part.batch);
+  std::vector<int64_t> values;
+  for (size_t row = 0; row < (per_row ? rows : 1); ++row)
+    for (size_t p = from; p < to; ++p) values.push_back(static_cast<int64_t>(p));
+  Shape shape;
+  if (per_row) shape.push_back(static_cast<int64_t>(rows));
+  if (type.tensor.rank() == 2 || (!per_row && type.tensor.rank() == 1))
+    shape.push_back(static_cast<int64_t>(to - from));
+  return convert(values, type.tensor.element, shape, &pool);
+}
+
+Datum Decoder::Impl::feed(const Running& r, size_t i, const std::vector<std::vector<int64_t>>& sequences, size_t from,
+                          size_t to) {
+  const PortBinding& b = r.part.ports.inputs[i];
+  const ValueType& type = r.part.plan->inputs()[i].type;
+  const auto rows = static_cast<int64_t>(row_sources.size());
+  switch (b.role) {
+    case PortRole::kTokens:
+      return tokens(sequences, from, to, type);
+    case PortRole::kPositions:
+      return positions(r, from, to, type);
+    case PortRole::kTargetMask:
+      return convert(std::vector<int64_t>(static_cast<size_t>(rows) * to, 1), type.tensor.element,
+                     {rows, static_cast<int64_t>(to)}, &pool);
+    case PortRole::kCacheBranch:
+      return convert({from > 0}, type.tensor.element, type.tensor.rank() == 0 ? Shape{} : Shape{1}, &pool);
+    case PortRole::kSourceMask:
+    case PortRole::kSourceLengths:
+      return mask_value(b, fixed_value(b).tensor(), type.tensor.element, &pool);
+    case PortRole::kMemory:
+    case PortRole::kSource:
+      return fixed_value(b);
+    case PortRole::kState:
+      if (!states[b.index].defined()) return initial_state(b.index, type, r.part.batch);
+      return states[b.index];
+  }
+  return {};
+}
+
+void Decoder::Impl::run(Running& r, const std::vector<std::vector<int64_t>>& sequences, size_t from, size_t to) {
+  fix(r);
+  for (size_t i = 0; i < r.inputs.size(); ++i) {
+    const PortBinding& b = r.part.ports.inputs[i];
+    if (r.part.hoists && is_fixed(b, plans->states())) continue;
+    r.inputs[i] = feed(r, i, sequences, from, to);
+    // A cache that is given away can grow where it lies.
+    if (b.role == PortRole::kState && grows[b.index]) states[b.index] = Datum();
+  }
+  set_wanted(r);
+  r.session.run(r.inputs, r.outputs, r.wanted);
+  if (!plans->recomputes()) keep_states(r);
+}
+
+void Decoder::Impl::keep_states(Running& r) {
+  const bool later = steps > 0;
+  for (size_t s = 0; s < states.size(); ++s) {
+    const auto o = r.part.ports.state_outputs[s];
+    if (!o || !r.outputs[*o].defined()) continue;
+    // Merged decoders give an empty tensor for what stays as it is.
+    const bool update = r.outputs[*o].tensor().count() > 0 || !states[s].defined();
+    if (update) states[s] = std::move(r.outputs[*o]);
+    if (later) (update ? grows : follows_source)[s] = true;
+    r.outputs[*o] = Datum();
+  }
+}
+
+// The mean over heads (and over all outputs that have one weight per source position) of the last token's weights.
+void Decoder::Impl::keep_alignment(const Running& r) {
+  const size_t rows = row_sources.size();
+  const auto positions = static_cast<size_t>(sources.mask.dim(1));
+  std::vector<float> sum(rows * positions, 0.0F);
+  size_t heads = 0;
+  for (const size_t o : r.part.ports.others) {
+    const Datum& d = r.outputs[o];
+    if (d.kind() != Datum::Kind::kTensor) continue;
+    const Tensor& t = d.tensor();
+    if (t.rank() < 2 || t.rank() > 4 || static_cast<size_t>(t.shape().back()) != positions ||
+        static_cast<size_t>(t.dim(0)) != rows || !is_float(t.type()))
+      continue;
+    const auto values = t.to_double();
+    const auto outer = static_cast<size_t>(t.rank() == 4 ? t.dim(1) : 1);
+    const auto queries = static_cast<size_t>(t.rank() == 2 ? 1 : t.dim(t.rank() - 2));
+    for (size_t row = 0; row < rows; ++row)
+      for (size_t h = 0; h < outer; ++h)
+        for (size_t p = 0; p < positions; ++p)
+          sum[row * positions + p] +=
+              static_cast<float>(values[((row * outer + h) * queries + queries - 1) * positions + p]);
+    heads += outer;
+  }
+  for (float& x : sum) x /= static_cast<float>(std::max<size_t>(heads, 1));
+  alignments.emplace_back(heads == 0 ? 0 : positions, std::move(sum));
+}
+
+Scores Decoder::Impl::scores(Running& r) {
+  logits = r.outputs[r.part.ports.logits].tensor().to_contiguous(&pool);
+  r.outputs[r.part.ports.logits] = Datum();
+  const size_t rows = row_sources.size();
+  const auto vocabulary = static_cast<size_t>(logits.shape().back());
+  const size_t steps_given = static_cast<size_t>(logits.count()) / std::max<size_t>(1, rows * vocabulary);
+  if (logits.type() == DataType::kFloat && steps_given == 1 && logits.unique())
+    return {{logits.mutable_data<float>(), rows * vocabulary}, vocabulary};
+  converted.resize(rows * vocabulary);
+  dispatch<float, Float16, BFloat16, double>(logits.type(), [&]<class T>() {
+    const T* from = logits.data<T>();
+    for (size_t row = 0; row < rows; ++row)
+      for (size_t v = 0; v < vocabulary; ++v)
+        converted[row * vocabulary + v] = static_cast<float>(from[((row + 1) * steps_given - 1) * vocabulary + v]);
+  });
+  return {converted, vocabulary};
+}
+
+Decoder::Decoder(std::shared_ptr<const DecoderPlans> plans, const SessionOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(plans), options)) {}
+Decoder::~Decoder() = default;
+
+void Decoder::start(EncodedSources sources, bool keep_alignments) {
+  Impl& d = *impl_;
+  d.sources = std::move(sources);
+  d.with_alignments = keep_alignments;
+  d.steps = 0;
+  d.row_sources.resize(d.sources.count);
+  std::iota(d.row_sources.begin(), d.row_sources.end(), 0);
+  const auto& slots = d.plans->states();
+  d.states.assign(slots.size(), Datum());
+  d.grows.assign(slots.size(), false);
+  d.follows_source.assign(slots.size(), false);
+  for (size_t s = 0; s < slots.size(); ++s) d.follows_source[s] = !slots[s].updated;
+  d.first.fixed_rows.clear();
+  if (d.second) d.second->fixed_rows.clear();
+  d.alignments.clear();
+}
+
+Scores Decoder::step(const std::vector<std::vector<int64_t>>& sequences, std::span<const int32_t> parents) {
+  Impl& d = *impl_;
+  if (d.steps > 0) d.continue_rows(parents);
+  Impl::Running& r = d.running();
+  const size_t length = sequences[0].size();
+  const bool all = d.steps == 0 || d.plans->recomputes();
+  size_t from = all ? 0 : length - 1;
+  for (; r.part.token_width == 1 && from + 1 < length; ++from) d.run(r, sequences, from, from + 1);
+  d.run(r, sequences, from, length);
+  if (d.with_alignments) d.keep_alignment(r);
+  ++d.steps;
+  return d.scores(r);
+}
+
+std::vector<float> Decoder::alignment(size_t step, size_t row) const {
+  if (step >= impl_->alignments.size()) return {};
+  const auto& [positions, weights] = impl_->alignments[step];
+  const auto begin = weights.begin() + static_cast<std::ptrdiff_t>(row * positions);
+  return {begin, begin + static_cast<std::ptrdiff_t>(positions)};
+}
+
+}  // namespace attune

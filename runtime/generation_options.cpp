@@ -1,0 +1,188 @@
+#include "runtime/generation_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "graph/error.h"
+
+namespace attune {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
+
+// Reads options from one object; null means "not set".
+class OptionReader {
+ public:
+  explicit OptionReader(const json& object) : object_(object) {}
+
+  template <class T>
+  void read(const char* name, T& into) const {
+    if (const json* v = find(name)) convert(name, [&] { into = v->get<T>(); });
+  }
+  template <class T>
+  void read(const char* name, std::optional<T>& into) const {
+    if (const json* v = find(name)) convert(name, [&] { into = v->get<T>(); });
+  }
+  // A token or a list of tokens.
+  void read_tokens(const char* name, std::vector<int64_t>& into) const {
+    const json* v = find(name);
+    if (!v) return;
+    convert(name,
+            [&] { into = v->is_array() ? v->get<std::vector<int64_t>>() : std::vector<int64_t>{v->get<int64_t>()}; });
+  }
+  // A list of tokens, or a list of such lists.
+  void read_token_lists(const char* name, std::vector<std::vector<int64_t>>& into) const {
+    const json* v = find(name);
+    if (!v) return;
+    convert(name, [&] {
+      const bool flat = v->is_array() && !v->empty() && v->front().is_number();
+      if (flat) {
+        into.assign(1, v->get<std::vector<int64_t>>());
+      } else {
+        into = v->get<std::vector<std::vector<int64_t>>>();
+      }
+    });
+  }
+  void read_early_stopping(EarlyStopping& into) const {
+    const json* v = find("early_stopping");
+    if (!v) return;
+    if (v->is_boolean()) {
+      into = v->get<bool>() ? EarlyStopping::kTrue : EarlyStopping::kFalse;
+    } else if (*v == "never") {
+      into = EarlyStopping::kNever;
+    } else {
+      invalid(fmt::format("early_stopping: expected true, false or \"never\", got {}", v->dump()));
+    }
+  }
+  void read_forced_decoder_ids(std::vector<std::pair<int64_t, int64_t>>& into) const {
+    const json* v = find("forced_decoder_ids");
+    if (!v) return;
+    convert("forced_decoder_ids", [&] {
+      into.clear();
+      for (const json& pair : *v)
+        if (!pair.at(1).is_null()) into.emplace_back(pair.at(0).get<int64_t>(), pair.at(1).get<int64_t>());
+    });
+  }
+
+ private:
+  const json* find(const char* name) const {
+    const auto it = object_.find(name);
+    return it == object_.end() || it->is_null() ? nullptr : &*it;
+  }
+  template <class F>
+  void convert(const char* name, F&& f) const {
+    try {
+      f();
+    } catch (const json::exception&) {
+      invalid(fmt::format("option {}: unexpected value {}", name, object_.at(name).dump()));
+    }
+  }
+  const json& object_;
+};
+
+void read_options(const json& object, GenerationOptions& o) {
+  if (!object.is_object()) invalid("options: expected a JSON object");
+  const OptionReader in(object);
+  in.read("max_length", o.max_length);
+  in.read("max_new_tokens", o.max_new_tokens);
+  in.read("min_length", o.min_length);
+  in.read("min_new_tokens", o.min_new_tokens);
+  in.read("num_beams", o.num_beams);
+  in.read("num_return_sequences", o.num_return_sequences);
+  in.read("length_penalty", o.length_penalty);
+  in.read_early_stopping(o.early_stopping);
+  in.read("do_sample", o.do_sample);
+  in.read("temperature", o.temperature);
+  in.read("top_k", o.top_k);
+  in.read("top_p", o.top_p);
+  in.read("min_p", o.min_p);
+  in.read("seed", o.seed);
+  in.read("repetition_penalty", o.repetition_penalty);
+  in.read("no_repeat_ngram_size", o.no_repeat_ngram_size);
+  in.read("bad_words_ids", o.bad_words_ids);
+  in.read("suppress_tokens", o.suppress_tokens);
+  in.read("begin_suppress_tokens", o.begin_suppress_tokens);
+  in.read("forced_bos_token_id", o.forced_bos_token_id);
+  in.read_tokens("forced_eos_token_id", o.forced_eos_token_id);
+  in.read("decoder_start_token_id", o.decoder_start_token_id);
+  in.read("bos_token_id", o.bos_token_id);
+  in.read("pad_token_id", o.pad_token_id);
+  in.read_tokens("eos_token_id", o.eos_token_id);
+  in.read_token_lists("decoder_input_ids", o.decoder_input_ids);
+  in.read_forced_decoder_ids(o.forced_decoder_ids);
+  in.read("output_alignments", o.output_alignments);
+}
+
+std::optional<json> read_json(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return std::nullopt;
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  json parsed = json::parse(text, nullptr, false);
+  if (parsed.is_discarded()) throw Error(Error::Kind::kIo, fmt::format("{}: not valid JSON", file.string()));
+  return parsed;
+}
+
+}  // namespace
+
+void read_generation_options(std::string_view text, GenerationOptions& options) {
+  const json parsed = json::parse(text, nullptr, false);
+  if (parsed.is_discarded()) invalid("options: not valid JSON");
+  read_options(parsed, options);
+}
+
+GenerationOptions read_generation_config(const std::filesystem::path& folder) {
+  GenerationOptions options;
+  for (const char* name : {"config.json", "generation_config.json"}) {
+    const auto file = folder / name;
+    const auto object = read_json(file);
+    if (!object) continue;
+    within([&] { return file.string(); },
+           [&] {
+             read_options(*object, options);
+             // Whisper's prompts say all that the decoder starts with.
+             if (object->value("model_type", "") == "whisper") options.prompt_as_is = true;
+           });
+  }
+  return options;
+}
+
+void check(const GenerationOptions& o) {
+  const auto require = [](bool holds, std::string_view message) {
+    if (!holds) invalid(std::string(message));
+  };
+  require(o.num_beams >= 1, "num_beams must be at least 1");
+  require(o.num_return_sequences >= 1, "num_return_sequences must be at least 1");
+  require(o.num_return_sequences <= o.num_beams || (o.do_sample && o.num_beams == 1),
+          fmt::format("num_return_sequences ({}) can't exceed num_beams ({}) unless sampling", o.num_return_sequences,
+                      o.num_beams));
+  require(!o.max_length || *o.max_length >= 1, "max_length must be at least 1");
+  require(!o.max_new_tokens || *o.max_new_tokens >= 0, "max_new_tokens must not be negative");
+  require(o.temperature > 0, "temperature must be above 0");
+  require(o.top_k >= 0, "top_k must not be negative");
+  require(o.top_p >= 0 && o.top_p <= 1, "top_p must lie in [0, 1]");
+  require(!o.min_p || (*o.min_p >= 0 && *o.min_p <= 1), "min_p must lie in [0, 1]");
+  require(o.repetition_penalty > 0, "repetition_penalty must be above 0");
+  require(o.no_repeat_ngram_size >= 0, "no_repeat_ngram_size must not be negative");
+  require(std::none_of(o.bad_words_ids.begin(), o.bad_words_ids.end(), [](const auto& w) { return w.empty(); }),
+          "bad_words_ids must not hold empty lists");
+}
+
+LengthLimits length_limits(const GenerationOptions& o, int64_t prompt_length) {
+  constexpr int64_t kDefaultNewTokens = 20;
+  LengthLimits limits{prompt_length + kDefaultNewTokens, o.min_length};
+  if (o.max_new_tokens) {
+    limits.max_length = prompt_length + *o.max_new_tokens;
+  } else if (o.max_length) {
+    limits.max_length = *o.max_length;
+  }
+  if (o.min_new_tokens) limits.min_length = prompt_length + *o.min_new_tokens;
+  return limits;
+}
+
+}  // namespace attune

@@ -1,0 +1,74 @@
+// How to generate: the names and meanings of Hugging Face's generation_config.json.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attune {
+
+enum class EarlyStopping { kFalse, kTrue, kNever };
+
+struct GenerationOptions {
+  // --- length, in tokens of the output; the prompt (decoder_start_token_id ...) counts in max_length and min_length
+  std::optional<int64_t> max_length;      // default: 20 new tokens
+  std::optional<int64_t> max_new_tokens;  // goes before max_length
+  int64_t min_length = 0;
+  std::optional<int64_t> min_new_tokens;  // goes before min_length
+
+  // --- search
+  int64_t num_beams = 1;             // 1: greedy, or sampling
+  int64_t num_return_sequences = 1;  // at most num_beams, unless sampling
+  float length_penalty = 1;          // beam scores are divided by (new tokens)^length_penalty
+  // When a sentence of a beam search is done. kTrue: as soon as num_beams hypotheses are finished; kFalse: when the
+  // best running beam, at its present length, can't beat the worst of them; kNever: when it can't at any length.
+  EarlyStopping early_stopping = EarlyStopping::kFalse;
+
+  // --- sampling
+  bool do_sample = false;
+  float temperature = 1;       // > 0
+  int64_t top_k = 50;          // 0: all
+  float top_p = 1;             // 1: all
+  std::optional<float> min_p;  // tokens below min_p times the largest probability are dropped
+  uint64_t seed = 0;
+
+  // --- tokens
+  float repetition_penalty = 1;  // > 0; above 1 discourages tokens that occurred
+  int64_t no_repeat_ngram_size = 0;
+  std::vector<std::vector<int64_t>> bad_words_ids;
+  std::vector<int64_t> suppress_tokens, begin_suppress_tokens;
+  std::optional<int64_t> forced_bos_token_id;
+  std::vector<int64_t> forced_eos_token_id;
+
+  std::optional<int64_t> decoder_start_token_id;
+  std::optional<int64_t> bos_token_id, pad_token_id;
+  std::vector<int64_t> eos_token_id;
+  // Prompts: one for all sources, or one for each, all equally long. decoder_start_token_id is put in front of a
+  // prompt that doesn't start with it, unless prompt_as_is.
+  std::vector<std::vector<int64_t>> decoder_input_ids;
+  bool prompt_as_is = false;
+  // Tokens at positions after the start (older Whisper configurations); they continue the prompt.
+  std::vector<std::pair<int64_t, int64_t>> forced_decoder_ids;
+
+  // --- output
+  bool output_alignments = false;
+};
+
+// Sets what `json` (an object; unknown names are left alone) gives. Throws Error(kInvalidArgument) that names the
+// option that has a wrong type or value.
+void read_generation_options(std::string_view json, GenerationOptions& options);
+// Reads generation_config.json of a folder over what config.json says; files that aren't there are left out.
+GenerationOptions read_generation_config(const std::filesystem::path& folder);
+// Throws Error(kInvalidArgument) where options contradict each other.
+void check(const GenerationOptions& options);
+
+// Limits in tokens of the whole sequence, prompt included.
+struct LengthLimits {
+  int64_t max_length, min_length;
+};
+LengthLimits length_limits(const GenerationOptions& options, int64_t prompt_length);
+
+}  // namespace attune

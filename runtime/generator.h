@@ -1,0 +1,67 @@
+// Generation from a folder of ONNX files: encode the sources, decode, search.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/generation_options.h"
+#include "runtime/search.h"
+#include "runtime/session.h"
+
+namespace attune {
+
+struct GeneratorOptions {
+  SessionOptions session;
+  KernelOptions kernels;
+  // The weights of cross-attention become outputs of the decoder, where it has ai.attune Attention nodes; needed for
+  // GenerationOptions::output_alignments, unless the files give them anyway.
+  bool alignments = false;
+};
+
+struct Generation {
+  std::vector<int64_t> tokens;  // prompt (decoder_start_token_id ...), new tokens, the end of sequence if it came
+  size_t prompt_length = 0;
+  std::optional<float> score;  // beam search: as Hugging Face's sequences_scores
+  // If asked for: per new token a weight for each position of the source, following the tokens of this hypothesis.
+  std::vector<std::vector<float>> alignment;
+};
+
+// Time of the last generate(), for benchmarks.
+struct GenerationTiming {
+  double encode_ms = 0, decode_ms = 0;
+  size_t steps = 0;
+};
+
+class Generator {
+ public:
+  // Loads a folder (see folder.h) with generation_config.json; if the folder has no configuration, its parent's
+  // counts. Throws as Plan::compile, and Error(kInvalidModel) where states can't be told.
+  static Generator load(const std::filesystem::path& folder, const GeneratorOptions& options = {});
+  ~Generator();
+  Generator(Generator&&) noexcept;
+  Generator& operator=(Generator&&) noexcept;
+
+  // `inputs`: those of the encoder by name, first axis: sources. Token ids (int64 (sources, length)) may be called
+  // input_ids and their mask attention_mask whatever the encoder calls them; a mask that is left out is 1, but 0 for
+  // padding if pad_token_id is no end of sequence. Gives num_return_sequences generations for each source, in order.
+  std::vector<std::vector<Generation>> generate(const TensorMap& inputs, const GenerationOptions& options,
+                                                const TokenCallback& callback = {});
+
+  // The folder's generation_config.json.
+  const GenerationOptions& defaults() const;
+  const GenerationTiming& timing() const;
+
+ private:
+  struct Impl;
+  explicit Generator(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// `generations` as one matrix of token ids as Hugging Face returns it: one row for each returned sequence, filled up
+// to the longest with pad_token_id (beam search: with the end of sequence if pad_token_id is 0 or missing).
+std::vector<std::vector<int64_t>> padded_sequences(const std::vector<std::vector<Generation>>& generations,
+                                                   const GenerationOptions& options);
+
+}  // namespace attune

@@ -1,0 +1,105 @@
+#include "runtime/sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+namespace attune {
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+float maximum(std::span<const float> scores) { return *std::max_element(scores.begin(), scores.end()); }
+
+void keep_top_k(size_t k, std::span<float> scores) {
+  if (k >= scores.size()) return;
+  std::vector<float> sorted(scores.begin(), scores.end());
+  const auto kth = sorted.begin() + static_cast<std::ptrdiff_t>(k - 1);
+  std::nth_element(sorted.begin(), kth, sorted.end(), std::greater<>());
+  for (float& s : scores)
+    if (s < *kth) s = kMinusInfinity;
+}
+
+std::vector<size_t> by_score(std::span<const float> scores) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  return order;
+}
+
+std::vector<double> softmax(std::span<const float> scores) {
+  const double top = maximum(scores);
+  std::vector<double> p(scores.size());
+  double sum = 0;
+  for (size_t i = 0; i < p.size(); ++i) sum += p[i] = std::exp(static_cast<double>(scores[i]) - top);
+  for (double& x : p) x /= sum;
+  return p;
+}
+
+// Keeps the smallest set of most probable tokens whose probability reaches top_p.
+void keep_top_p(double top_p, size_t keep, std::span<float> scores) {
+  const auto p = softmax(scores);
+  const auto order = by_score(scores);
+  double tail = 1;  // probability of this token and all less probable ones
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i >= keep && tail <= 1 - top_p) scores[order[i]] = kMinusInfinity;
+    tail -= p[order[i]];
+  }
+}
+
+void keep_min_p(double min_p, size_t keep, std::span<float> scores) {
+  const auto p = softmax(scores);
+  const auto order = by_score(scores);
+  const double threshold = min_p * p[order[0]];
+  for (size_t i = keep; i < order.size(); ++i)
+    if (p[order[i]] < threshold) scores[order[i]] = kMinusInfinity;
+}
+
+// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+uint64_t mix(uint64_t x) {
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+void warp(const GenerationOptions& o, size_t keep, std::span<float> scores) {
+  if (o.temperature != 1)
+    for (float& s : scores) s /= o.temperature;
+  if (o.top_k > 0) keep_top_k(std::max(static_cast<size_t>(o.top_k), keep), scores);
+  if (o.top_p < 1) keep_top_p(o.top_p, keep, scores);
+  if (o.min_p) keep_min_p(*o.min_p, keep, scores);
+}
+
+double uniform(uint64_t seed, uint64_t source, uint64_t sequence, uint64_t step) {
+  const uint64_t bits = mix(mix(mix(mix(seed) ^ source) ^ sequence) ^ step);
+  return static_cast<double>(bits >> 11) * 0x1.0p-53;
+}
+
+int64_t draw(std::span<const float> scores, double u) {
+  const auto p = softmax(scores);
+  double sum = 0;
+  size_t last = 0;
+  for (size_t i = 0; i < p.size(); ++i) {
+    if (p[i] <= 0) continue;
+    last = i;
+    sum += p[i];
+    if (sum > u) break;
+  }
+  return static_cast<int64_t>(last);
+}
+
+void log_softmax(std::span<float> scores) {
+  const float top = maximum(scores);
+  double sum = 0;
+  for (const float s : scores) sum += std::exp(s - top);
+  const float shift = top + static_cast<float>(std::log(sum));
+  for (float& s : scores) s -= shift;
+}
+
+}  // namespace attune

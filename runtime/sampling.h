@@ -1,0 +1,24 @@
+// Drawing tokens from scores.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "runtime/generation_options.h"
+
+namespace attune {
+
+// Applies temperature, top_k, top_p and min_p, in this order; tokens that fall away become -inf. At least
+// `keep` tokens stay.
+void warp(const GenerationOptions& options, size_t keep, std::span<float> scores);
+
+// A number in [0, 1) that depends on its arguments alone, so that a draw is the same in any batch.
+double uniform(uint64_t seed, uint64_t source, uint64_t sequence, uint64_t step);
+
+// The first token whose cumulative probability (softmax of `scores`, in double) exceeds u.
+int64_t draw(std::span<const float> scores, double u);
+
+// Replaces scores by scores - max - log(sum(exp(scores - max))).
+void log_softmax(std::span<float> scores);
+
+}  // namespace attune

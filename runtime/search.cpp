@@ -1,0 +1,123 @@
+#include "runtime/search.h"
+
+#include <algorithm>
+
+#include "graph/error.h"
+#include "runtime/beam_search.h"
+#include "runtime/sampling.h"
+#include "runtime/token_rules.h"
+
+namespace attune {
+namespace {
+
+using Sequences = std::vector<std::vector<int64_t>>;
+
+bool contains(const std::vector<int64_t>& tokens, int64_t token) {
+  return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
+}
+
+// Greedy search and sampling: each sequence takes one token a step, and leaves the batch when it ends.
+class TokenByToken {
+ public:
+  TokenByToken(StepModel& model, const Sequences& prompts, const GenerationOptions& options,
+               const TokenCallback& callback)
+      : model_(model),
+        options_(options),
+        callback_(callback),
+        rules_(options, static_cast<int64_t>(prompts[0].size())),
+        max_length_(length_limits(options, static_cast<int64_t>(prompts[0].size())).max_length),
+        results_(prompts.size()) {
+    const auto copies = static_cast<size_t>(options.do_sample ? options.num_return_sequences : 1);
+    for (size_t source = 0; source < prompts.size(); ++source) {
+      results_[source].resize(copies);
+      for (size_t copy = 0; copy < copies; ++copy) {
+        results_[source][copy].tokens = prompts[source];
+        running_.push_back({source, copy, static_cast<int32_t>(source)});
+      }
+    }
+    sequences_ = prompts;
+  }
+
+  std::vector<std::vector<Hypothesis>> run() {
+    auto length = static_cast<int64_t>(sequences_[0].size());
+    for (uint64_t step = 0; length < max_length_ && !running_.empty(); ++step, ++length) {
+      const Scores scores = model_.step(sequences_, parents_);
+      take_tokens(scores, step);
+      next_rows();
+    }
+    return std::move(results_);
+  }
+
+ private:
+  struct Running {
+    size_t source, copy;
+    int32_t row;  // of the last step
+    bool done = false;
+  };
+
+  void take_tokens(const Scores& scores, uint64_t step) {
+    std::vector<float> own;
+    for (Running& r : running_) {
+      std::span<float> row = scores.row(static_cast<size_t>(r.row));
+      if (options_.do_sample) {  // copies share a row at first
+        own.assign(row.begin(), row.end());
+        row = own;
+      }
+      Hypothesis& h = results_[r.source][r.copy];
+      rules_.apply(h.tokens, row);
+      int64_t token;
+      if (options_.do_sample) {
+        warp(options_, 1, row);
+        token = draw(row, uniform(options_.seed, r.source, r.copy, step));
+      } else {
+        token = std::max_element(row.begin(), row.end()) - row.begin();
+      }
+      h.tokens.push_back(token);
+      h.rows.push_back(r.row);
+      r.done = contains(options_.eos_token_id, token);
+      if (callback_) callback_(r.source, r.copy, token);
+    }
+    std::erase_if(running_, [](const Running& r) { return r.done; });
+  }
+
+  void next_rows() {
+    parents_.clear();
+    sequences_.clear();
+    for (Running& r : running_) {
+      parents_.push_back(r.row);
+      sequences_.push_back(results_[r.source][r.copy].tokens);
+      r.row = static_cast<int32_t>(parents_.size() - 1);
+    }
+  }
+
+  StepModel& model_;
+  const GenerationOptions& options_;
+  const TokenCallback& callback_;
+  TokenRules rules_;
+  int64_t max_length_;
+  std::vector<std::vector<Hypothesis>> results_;
+  std::vector<Running> running_;
+  Sequences sequences_;
+  std::vector<int32_t> parents_;
+};
+
+}  // namespace
+
+std::vector<std::vector<Hypothesis>> search(StepModel& model, const Sequences& prompts,
+                                            const GenerationOptions& options, const TokenCallback& callback) {
+  check(options);
+  if (prompts.empty()) return {};
+  for (const auto& p : prompts)
+    if (p.size() != prompts[0].size() || p.empty())
+      throw Error(Error::Kind::kInvalidArgument, "prompts must be equally long, and not empty");
+  if (options.num_beams == 1) return TokenByToken(model, prompts, options, callback).run();
+  auto results = beam_search(model, prompts, options);
+  if (callback)
+    for (size_t s = 0; s < results.size(); ++s)
+      for (size_t i = 0; i < results[s].size(); ++i)
+        for (size_t t = prompts[s].size(); t < results[s][i].tokens.size(); ++t)
+          callback(s, i, results[s][i].tokens[t]);
+  return results;
+}
+
+}  // namespace attune

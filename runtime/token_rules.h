@@ -1,0 +1,33 @@
+// Changes of the next token's scores that options ask for, in the order in which Hugging Face applies them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/generation_options.h"
+
+namespace attune {
+
+class TokenRules {
+ public:
+  // `prompt_length`: tokens that a sequence has before the first is generated.
+  TokenRules(const GenerationOptions& options, int64_t prompt_length);
+
+  // Changes `scores` (logits, or log-probabilities in beam search) of the token that follows `tokens`.
+  // Throws Error(kInvalidArgument) for tokens of options outside the vocabulary.
+  void apply(std::span<const int64_t> tokens, std::span<float> scores) const;
+  // True if apply() never changes anything.
+  bool empty() const;
+
+ private:
+  void penalize_repetition(std::span<const int64_t> tokens, std::span<float> scores) const;
+  void forbid_repeated_ngrams(std::span<const int64_t> tokens, std::span<float> scores) const;
+  void forbid_bad_words(std::span<const int64_t> tokens, std::span<float> scores) const;
+
+  const GenerationOptions& options_;
+  LengthLimits limits_;
+  int64_t begin_;  // length of a sequence at which begin_suppress_tokens applies
+};
+
+}  // namespace attune
