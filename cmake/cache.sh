@@ -3,7 +3,7 @@
 #   cmake/cache.sh path NAME    prints where NAME is (or will be)
 #   cmake/cache.sh fill NAME... makes each NAME that is missing
 # NAME: onnx (library from the PyPI wheel), onednn (prebuilt, from PyPI), venv (Python with tests/requirements.txt),
-#       onednn-source (newer oneDNN, built from the crates.io package onednn-src).
+#       node-tests (ONNX's node tests as folders), onednn-source (newer oneDNN, built from the crates.io package onednn-src).
 # Folder names carry the version and a key of everything that went in (compiler, flags, pinned hashes), so that a change
 # makes a new folder. A folder appears whole by a rename or not at all; a lock per name keeps two runs apart.
 set -euo pipefail
@@ -33,6 +33,7 @@ path() {
     onednn-source) echo "$cache/onednn-src-$onednn_crate-$({ "$cxx" --version | head -1; echo "$cxx_flags"; } | key)" ;;
     venv) echo "$cache/venv-$({ "$(system_python)" -c 'import sys; print(sys.version, sys.prefix)'
             cat "$root/tests/requirements.txt"; } | key)" ;;
+    node-tests) echo "$cache/node-tests-$({ path venv; cat "$root/tests/conformance/make_node_tests.py"; } | key)" ;;
     *) say "no such part of the cache: $1"; exit 2 ;;
   esac
 }
@@ -100,6 +101,11 @@ make_venv() {
   "$(system_python)" -m venv "$out"
   "$out/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
     --requirement "$root/tests/requirements.txt"
+}
+
+make_node-tests() {
+  fill venv
+  "$(path venv)/bin/python" -W ignore "$root/tests/conformance/make_node_tests.py" "$1" >/dev/null
 }
 
 fill() {
