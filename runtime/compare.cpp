@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+
+#include "ops/support/cast.h"
 
 namespace attune {
 namespace {
@@ -33,8 +34,22 @@ std::string position(const Shape& shape, size_t index) {
   return at.to_string();
 }
 
+// All elements, whatever their type; a complex number is two.
+std::vector<double> numbers(const Tensor& tensor) {
+  Tensor t = tensor.to_contiguous();
+  if (t.type() == DataType::kComplex64 || t.type() == DataType::kComplex128) {
+    Shape parts = t.shape();
+    parts.push_back(2);
+    const DataType part = t.type() == DataType::kComplex64 ? DataType::kFloat : DataType::kDouble;
+    t = Tensor::from_buffer(part, parts, t.buffer(), static_cast<size_t>(t.raw() - t.buffer()->data()));
+  }
+  const Tensor doubles = cast(t, DataType::kDouble, nullptr);
+  const auto values = doubles.values<double>();
+  return {values.begin(), values.end()};
+}
+
 void compare_numbers(const Tensor& expected, const Tensor& found, const Tolerance& tolerance, Comparison& result) {
-  const std::vector<double> x = expected.to_double(), y = found.to_double();
+  const std::vector<double> x = numbers(expected), y = numbers(found);
   size_t different = 0, first = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     if (x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]))) {
@@ -51,22 +66,10 @@ void compare_numbers(const Tensor& expected, const Tensor& found, const Toleranc
     if (different++ == 0) first = i;
   }
   if (different > 0)
-    result.difference = fmt::format("element {}: expected {}, got {} ({} of {} elements differ)",
-                                    position(expected.shape(), first), x[first], y[first], different, x.size());
-}
-
-// Elements of types that have no arithmetic here agree if their bits do.
-void compare_bits(const Tensor& expected, const Tensor& found, Comparison& result) {
-  const size_t bytes = expected.bytes();
-  const auto [x, y] = std::mismatch(expected.raw(), expected.raw() + bytes, found.raw());
-  if (x != expected.raw() + bytes)
-    result.difference = fmt::format("byte {} of {}: expected {:#04x}, got {:#04x}", x - expected.raw(),
-                                    name(expected.type()), std::to_integer<int>(*x), std::to_integer<int>(*y));
-}
-
-bool has_doubles(DataType type) {
-  return type == DataType::kFloat || type == DataType::kDouble || type == DataType::kFloat16 ||
-         type == DataType::kBFloat16 || type == DataType::kBool || (is_integer(type) && element_bits(type) >= 8);
+    result.difference =
+        fmt::format("element {}: expected {}, got {} ({} of {} elements differ)",
+                    position(expected.shape(), first * static_cast<size_t>(expected.count()) / x.size()), x[first],
+                    y[first], different, x.size());
 }
 
 Comparison compare_tensors(const Tensor& expected, const Tensor& found, const Tolerance& tolerance) {
@@ -81,10 +84,8 @@ Comparison compare_tensors(const Tensor& expected, const Tensor& found, const To
     if (at < x.size())
       result.difference =
           fmt::format("element {}: expected \"{}\", got \"{}\"", position(expected.shape(), at), x[at], y[at]);
-  } else if (has_doubles(expected.type())) {
-    compare_numbers(expected, found, tolerance, result);
   } else {
-    compare_bits(expected.to_contiguous(), found.to_contiguous(), result);
+    compare_numbers(expected, found, tolerance, result);
   }
   return result;
 }
