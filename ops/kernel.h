@@ -103,7 +103,7 @@ class KernelCall {
   // As input(i), or null if it is left out.
   const Tensor* optional_input(size_t i) const;
   // A new uninitialised tensor that becomes output i.
-  Tensor& output(size_t i, DataType type, const Shape& shape);
+  virtual Tensor& output(size_t i, DataType type, const Shape& shape);
   void set_output(size_t i, Tensor value) { set_datum(i, Datum(std::move(value))); }
   // Scratch memory that lives until the reference goes.
   BufferRef scratch(size_t bytes) { return pool() ? pool()->acquire(bytes) : BufferRef::allocate(bytes); }
