@@ -72,15 +72,19 @@ class AttentionBody {
   // (B, T, heads * width) as (B, heads, T, width).
   Value* split_heads(Value* x, Value* heads) {
     Value* width = b_.div(b_.dim(x, 2), heads);
-    Value* target = b_.concat({b_.ints({0, 0}), b_.as_list(heads), b_.as_list(width)}, 0);
-    return b_.transpose(b_.op("Reshape", {x, target}), {0, 2, 1, 3});
+    return b_.transpose(reshape(x, {b_.ints({0, 0}), b_.as_list(heads), b_.as_list(width)}), {0, 2, 1, 3});
   }
 
   // (B, H, T, width) as (B, T, H * width).
   Value* merge_heads(Value* x) {
     Value* width = b_.mul(b_.dim(x, 1), b_.dim(x, 3));
-    Value* target = b_.concat({b_.ints({0, 0}), b_.as_list(width)}, 0);
-    return b_.op("Reshape", {b_.transpose(x, {0, 2, 1, 3}), target});
+    return reshape(b_.transpose(x, {0, 2, 1, 3}), {b_.ints({0, 0}), b_.as_list(width)});
+  }
+
+  // ONNX Runtime turns one computed part of a concatenated shape into -1, which can't be told for zero elements: the
+  // maximum keeps it from seeing the parts.
+  Value* reshape(Value* x, std::vector<Value*> parts) {
+    return b_.op("Reshape", {x, b_.op("Max", {b_.concat(std::move(parts), 0), b_.integer(0)})});
   }
 
   // The number of heads: as given, or read off `x` (4-D), or `fallback`.
@@ -253,10 +257,14 @@ class AttentionBody {
     Value* batch_heads = b_.op("Slice", {b_.shape(query_), b_.ints({0}), b_.ints({2})});
     Value* start = inputs_[kAttentionPosition];
     start = start ? b_.op("Min", {start, key_length_}) : b_.op("Expand", {b_.integer(0), batch_heads});
-    Node* scan = b_.node("Scan", {start, b_.transpose(candidates, {2, 0, 1, 3})}, 2, {{"num_scan_inputs", int64_t{1}}});
+    // Hosts refuse a scan over nothing: one more query, which has no candidates, comes last and is taken off again.
+    Value* more = b_.concat({b_.ints({1}), batch_heads, b_.as_list(key_length_)}, 0);
+    Value* queries = b_.concat({b_.transpose(candidates, {2, 0, 1, 3}), b_.op("Expand", {b_.tensor(Tensor::scalar(false)), more})}, 0);
+    Node* scan = b_.node("Scan", {start, queries}, 2, {{"num_scan_inputs", int64_t{1}}});
     Graph::attach(step(), scan, "body");
-    next_position_ = scan->output(0);
-    Value* chosen = b_.unsqueeze(b_.transpose(scan->output(1), {1, 2, 0}), {3});
+    Value* stops = b_.op("Slice", {scan->output(1), b_.ints({0}), b_.as_list(query_length_), b_.ints({0})});
+    next_position_ = b_.op("Gather", {b_.concat({b_.unsqueeze(start, {0}), stops}, 0), query_length_}, {{"axis", int64_t{0}}});
+    Value* chosen = b_.unsqueeze(b_.transpose(stops, {1, 2, 0}), {3});
     // A query that chose none has Tk as its position, which no key has.
     Value* inside = b_.both(b_.op("LessOrEqual", {positions_, chosen}),
                             b_.op("Greater", {positions_, b_.sub(chosen, b_.integer(config_.chunk))}));

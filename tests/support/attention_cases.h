@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <limits>
 #include <random>
 #include <string>
@@ -173,6 +174,7 @@ class CaseGenerator {
       c.attributes["weights_output"] = pick<std::string>({"raw", "capped", "biased", "normalized", "head_mean"});
     c.wanted[kAttentionPresentKey] = chance(50);
     c.wanted[kAttentionPresentValue] = chance(50);
+    if (chance(20)) poison(c, s);
     return c;
   }
 
@@ -249,6 +251,33 @@ class CaseGenerator {
     if (chance(30)) c.attributes["causal"] = int64_t{1};
     if (chance(30)) c.attributes["window"] = std::vector<int64_t>{below(5) - 1, below(5) - 1};
     if (chance(25)) c[kAttentionQueryPosition] = integers(-2, s.tk() + 1);
+  }
+
+  // NaN and infinities in values, and in keys beyond the length: they reach what reads them and nothing else.
+  void poison(AttentionCase& c, const Sizes& s) {
+    // q'Wk with an infinite k depends on the order of its sums.
+    const bool general = c.attribute<std::string>("score", "") == "general";
+    const auto set = [&](Tensor& t, int64_t i) {
+      const float x = general ? NAN : pick<float>({NAN, INFINITY, -INFINITY});
+      if (type_ == DataType::kFloat) t.mutable_data<float>()[i] = x;
+      if (type_ == DataType::kDouble) t.mutable_data<double>()[i] = static_cast<double>(x);
+      if (type_ == DataType::kFloat16) t.mutable_data<Float16>()[i] = Float16(x);
+      if (type_ == DataType::kBFloat16) t.mutable_data<BFloat16>()[i] = BFloat16(x);
+    };
+    // A far filler's weight is 0 or not by the type it is computed in, and 0 times infinity is NaN.
+    const bool biased = c[kAttentionMask].defined() && c[kAttentionMask].type() != DataType::kBool;
+    Tensor& value = c[kAttentionValue];
+    if (value.defined() && value.count() > 0 && !biased)
+      for (int i = 0; i < 3; ++i) set(value, below(value.count()));
+    Tensor& key = c[kAttentionKey];
+    const Tensor& lengths = c[kAttentionKeyLengths];
+    if (!key.defined() || !lengths.defined() || !value.defined() || c.attributes.contains("empty_row")) return;
+    for (int64_t b = 0; b < s.b; ++b) {
+      const int64_t heads = key.rank() == 4 ? key.dim(1) : 1, width = key.shape().back();
+      for (int64_t h = 0; h < heads; ++h)
+        for (int64_t t = std::max<int64_t>(0, lengths.data<int64_t>()[b] - s.tp); t < s.tn; ++t)
+          set(key, ((b * heads + h) * s.tn + t) * width + below(width));
+    }
   }
 
   void alignment(AttentionCase& c, const Sizes& s) {
