@@ -25,10 +25,18 @@ void mutate(Bytes& bytes, std::mt19937& random) {
     const size_t at = below(bytes.size());
     const auto position = bytes.begin() + static_cast<std::ptrdiff_t>(at);
     switch (below(5)) {
-      case 0: bytes[at] = static_cast<uint8_t>(bytes[at] ^ (1U << below(8))); break;
-      case 1: bytes[at] = static_cast<uint8_t>(below(256)); break;
-      case 2: bytes.resize(at); break;
-      case 3: bytes.erase(position); break;
+      case 0:
+        bytes[at] = static_cast<uint8_t>(bytes[at] ^ (1U << below(8)));
+        break;
+      case 1:
+        bytes[at] = static_cast<uint8_t>(below(256));
+        break;
+      case 2:
+        bytes.resize(at);
+        break;
+      case 3:
+        bytes.erase(position);
+        break;
       default: {
         const Bytes piece(position, position + static_cast<std::ptrdiff_t>(1 + below(bytes.size() - at)));
         bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(below(bytes.size())), piece.begin(), piece.end());
