@@ -126,9 +126,9 @@ class QuantizeKernel : public Kernel {
     Tensor& y = call.output(0, type, x.shape());
     if (is_small_float(type)) {
       const SmallFloatRounding rounding{.saturate = saturate_};
-      // Packed elements share bytes: one thread.
+      // Packed elements share bytes: one thread. The zero point, which is 0, makes -0 to 0.
       for_each_serial(map, [&](int64_t i, int64_t s) {
-        write_element(y, i, encode_small_float(type, static_cast<double>(value(i) / scale[s]), rounding));
+        write_element(y, i, encode_small_float(type, static_cast<double>(value(i) / scale[s]) + 0.0, rounding));
       });
       return;
     }
