@@ -29,7 +29,7 @@ void to_unsigned(const std::byte* x, bool is_signed, int64_t inner, int64_t padd
 
 }  // namespace
 
-Int8Weights Int8Weights::pack(const std::byte* data, DataType type, int64_t inner, int64_t columns) {
+Int8Weights Int8Weights::pack(const std::byte* data, DataType type, int64_t inner, int64_t columns, bool transposed) {
   Int8Weights w;
   w.inner = inner;
   w.columns = columns;
@@ -44,7 +44,8 @@ Int8Weights Int8Weights::pack(const std::byte* data, DataType type, int64_t inne
     int8_t* column = to + n * w.padded_inner;
     std::memset(column, 0, static_cast<size_t>(w.padded_inner));
     int32_t sum = 0;
-    for (int64_t k = 0; k < inner; ++k) sum += column[k] = static_cast<int8_t>(from[k * columns + n] ^ flip);
+    for (int64_t k = 0; k < inner; ++k)
+      sum += column[k] = static_cast<int8_t>(from[transposed ? n * inner + k : k * columns + n] ^ flip);
     w.sums[static_cast<size_t>(n)] = sum;
   }
   return w;

@@ -17,8 +17,8 @@ struct Int8Weights {
   int64_t padded_inner = 0;      // a multiple of 64
   std::vector<int32_t> sums;     // of each column, of the stored values
 
-  // `data`: (K, N) row-major.
-  static Int8Weights pack(const std::byte* data, DataType type, int64_t inner, int64_t columns);
+  // `data`: (K, N) row-major, or (N, K) if `transposed`.
+  static Int8Weights pack(const std::byte* data, DataType type, int64_t inner, int64_t columns, bool transposed = false);
 };
 
 // y (rows, N) int32 = sum over k of (x - x_zero) (w - w_zero). x is uint8 or int8 (rows, K), contiguous; x_zero has one
