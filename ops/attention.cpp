@@ -13,21 +13,10 @@ namespace {
 
 class AttentionKernel : public Kernel {
  public:
-  explicit AttentionKernel(const AttentionConfig& config) : config_(config) {}
+  AttentionKernel(const AttentionConfig& config, const KernelContext& context) : config_(config), projections_(context) {}
 
   void run(KernelCall& call) const override {
-    BufferPool* pool = call.pool();
-    const Tensor query_input = with_contiguous_rows(call.input(kAttentionQuery), pool);
-    const Tensor key_input = call.has(kAttentionKey) ? with_contiguous_rows(call.input(kAttentionKey), pool) : query_input;
-    const Tensor value_input =
-        call.has(kAttentionValue) ? with_contiguous_rows(call.input(kAttentionValue), pool) : key_input;
-    const auto projected = [&](const Tensor& x, AttentionInput weight, AttentionInput bias, std::string_view what) {
-      return project(x, call.optional_input(weight), call.optional_input(bias), what, pool);
-    };
-    const Tensor query = projected(query_input, kAttentionQueryWeight, kAttentionQueryBias, "query");
-    const Tensor key = projected(key_input, kAttentionKeyWeight, kAttentionKeyBias, "key");
-    const Tensor value = projected(value_input, kAttentionValueWeight, kAttentionValueBias, "value");
-
+    const auto [query, key, value] = projections_.run(call);
     AttentionOperands o;
     o.query = &query;
     o.key = &key;
@@ -41,10 +30,13 @@ class AttentionKernel : public Kernel {
     o.draw = call.optional_input(kAttentionDraw);
     if (call.has(kAttentionPastKey)) o.past_key = take_tensor(call, kAttentionPastKey);
     if (call.has(kAttentionPastValue)) o.past_value = take_tensor(call, kAttentionPastValue);
-    run_attention(config_, o, call);
+    run_attention(config_, o, AttentionWanted::of(call), call.pool()).store(call);
   }
 
-  std::string implementation() const override { return attention_implementation(config_); }
+  std::string implementation() const override {
+    const std::string products = projections_.implementation(), attention = attention_implementation(config_);
+    return products.empty() ? attention : products + " + " + attention;
+  }
 
   bool accepts_strided(size_t input) const override {
     return input == kAttentionQuery || input == kAttentionKey || input == kAttentionValue || input == kAttentionPastKey ||
@@ -59,6 +51,7 @@ class AttentionKernel : public Kernel {
   }
 
   AttentionConfig config_;
+  AttentionProjections projections_;
 };
 
 std::unique_ptr<Kernel> prepare(const KernelContext& context) {
@@ -67,11 +60,12 @@ std::unique_ptr<Kernel> prepare(const KernelContext& context) {
     throw Error(Error::Kind::kInvalidModel, "output next_position: only alignment 'monotonic' gives it");
   if (context.has_input(kAttentionPastKey) != context.has_input(kAttentionPastValue))
     throw Error(Error::Kind::kInvalidModel, "past_key and past_value: expected both or neither, got one");
-  return std::make_unique<AttentionKernel>(config);
+  return std::make_unique<AttentionKernel>(config, context);
 }
 
 }  // namespace
 
+std::vector<OpDef> ops_in_attention();
 std::vector<OpDef> ops_in_attention() {
   return {{.domain = "ai.attune", .type = "Attention", .since_version = 1, .prepare = prepare}};
 }

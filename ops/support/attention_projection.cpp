@@ -3,50 +3,190 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
-#include "ops/kernel.h"
+#include "ops/support/attention_inputs.h"
 #include "ops/support/attention_rows.h"
+#include "ops/support/float_tensor.h"
 
 namespace attune {
 namespace {
+
+constexpr std::array<std::string_view, 3> kNames{"query", "key", "value"};
+
+size_t weight_input(size_t operand) { return kAttentionQueryWeight + operand; }
+size_t bias_input(size_t operand) { return kAttentionQueryBias + operand; }
 
 [[noreturn]] void fail(std::string_view what, std::string_view expected, const Tensor& got) {
   throw Error(Error::Kind::kInvalidArgument,
               fmt::format("{}: expected {}, got {} {}", what, expected, name(got.type()), got.shape().to_string()));
 }
 
-template <class T>
-void project_rows(const Tensor& x, const Tensor* w, const Tensor* b, Tensor& out) {
-  using A = Accumulator<T>;
-  const int64_t rows = x.dim(0) * x.dim(1), inner = x.dim(2), columns = out.dim(2);
-  std::vector<A> input(static_cast<size_t>(inner)), sums(static_cast<size_t>(columns));
-  for (int64_t r = 0; r < rows; ++r) {
-    const T* from = x.data<T>() + r * inner;
-    for (int64_t i = 0; i < inner; ++i) input[static_cast<size_t>(i)] = static_cast<A>(from[i]);
-    for (int64_t j = 0; j < columns; ++j) sums[static_cast<size_t>(j)] = b ? static_cast<A>(b->data<T>()[j]) : A{0};
-    if (w) {
-      add_weighted(RowBlock<T>{w->data<T>(), columns, inner, columns}, input.data(), sums.data());
-    } else {
-      for (int64_t j = 0; j < columns; ++j) sums[static_cast<size_t>(j)] += input[static_cast<size_t>(j)];
+// The input that an operand is projected from: key stands for query, value for key, where they are left out.
+template <class Has>
+size_t source_of(size_t operand, Has&& has) {
+  while (operand > 0 && !has(operand)) --operand;
+  return operand;
+}
+
+// The weights of all three operands side by side; nothing if they don't fit together.
+Tensor join_weights(const std::array<const Tensor*, 3>& w) {
+  const int64_t inner = w[0]->dim(0);
+  for (const Tensor* t : w)
+    if (t->rank() != 2 || t->dim(0) != inner || t->type() != w[0]->type()) return {};
+  const Tensor joint = Tensor::allocate(w[0]->type(), {inner, w[0]->dim(1) + w[1]->dim(1) + w[2]->dim(1)});
+  const size_t element = storage_bytes(joint.type(), 1);
+  auto* to = const_cast<std::byte*>(joint.raw());
+  for (int64_t i = 0; i < inner; ++i)
+    for (const Tensor* t : w) {
+      const size_t bytes = static_cast<size_t>(t->dim(1)) * element;
+      std::memcpy(to, t->raw() + static_cast<size_t>(i) * bytes, bytes);
+      to += bytes;
     }
-    std::transform(sums.begin(), sums.end(), out.mutable_data<T>() + r * columns, [](A s) { return static_cast<T>(s); });
+  return joint;
+}
+
+void project_double(const Tensor& x, const Tensor* w, const Tensor* b, Tensor& out) {
+  const int64_t rows = x.dim(0) * x.dim(1), inner = x.dim(2), columns = out.dim(2);
+  for (int64_t r = 0; r < rows; ++r) {
+    const double* from = x.data<double>() + r * inner;
+    double* to = out.mutable_data<double>() + r * columns;
+    if (b) {
+      std::copy_n(b->data<double>(), columns, to);
+    } else {
+      std::fill_n(to, columns, 0.0);
+    }
+    if (w) {
+      add_weighted(RowBlock<double>{w->data<double>(), columns, inner, columns}, from, to);
+    } else {
+      for (int64_t j = 0; j < columns; ++j) to[j] += from[j];
+    }
   }
+}
+
+// Runs `product(x, y)` on float memory of operands of any narrow type.
+template <class Product>
+void with_floats(const Tensor& x, Tensor& out, BufferPool* pool, Product&& product) {
+  const FloatView<float> in(x, pool);
+  if (out.type() == DataType::kFloat) {
+    product(in.data(), out.mutable_data<float>());
+    return;
+  }
+  Tensor wide = Tensor::allocate(DataType::kFloat, out.shape(), pool);
+  product(in.data(), wide.mutable_data<float>());
+  narrow(out.type(), wide.data<float>(), out.mutable_raw(), out.count());
 }
 
 }  // namespace
 
-Tensor project(const Tensor& x, const Tensor* w, const Tensor* b, std::string_view what, BufferPool* pool) {
-  if (!w && !b) return x;
-  if (x.rank() != 3) fail(what, "rank 3 beside a projection", x);
-  const int64_t columns = w && w->rank() == 2 ? w->dim(1) : x.dim(2);
-  if (w && (w->rank() != 2 || w->dim(0) != x.dim(2) || w->type() != x.type()))
-    fail(fmt::format("w_{}", what), fmt::format("{} ({}, columns)", name(x.type()), x.dim(2)), *w);
+AttentionProjections::AttentionProjections(const KernelContext& context) {
+  const Node& node = context.node();
+  std::array<const Tensor*, 3> weights{};
+  bool joint = true;
+  for (size_t i = 0; i < 3; ++i) {
+    const Tensor* w = context.constant(weight_input(i));
+    if (w && LinearWeights::serves(*w)) weights[i] = w;
+    const Value* source = node.input(source_of(i, [&](size_t k) { return context.has_input(k); }));
+    joint = joint && weights[i] && source == node.input(kAttentionQuery) &&
+            (!context.has_input(bias_input(i)) || context.constant(bias_input(i)));
+  }
+  if (joint) {
+    if (const Tensor all = join_weights(weights); all.defined()) {
+      joint_ = std::make_unique<LinearWeights>(all, false, context.options());
+      for (size_t i = 0; i < 3; ++i) {
+        joint_columns_[i] = weights[i]->dim(1);
+        const size_t begin = joint_bias_.size();
+        joint_bias_.resize(begin + static_cast<size_t>(joint_columns_[i]));
+        if (const Tensor* b = context.constant(bias_input(i))) {
+          if (b->rank() != 1 || b->dim(0) != joint_columns_[i] || b->type() != all.type())
+            fail(fmt::format("b_{}", kNames[i]), fmt::format("{} ({})", name(all.type()), joint_columns_[i]), *b);
+          const FloatView<float> values(*b, nullptr);
+          std::copy_n(values.data(), joint_columns_[i], joint_bias_.data() + begin);
+        }
+      }
+      return;
+    }
+  }
+  for (size_t i = 0; i < 3; ++i)
+    if (weights[i]) weights_[i] = std::make_unique<LinearWeights>(*weights[i], false, context.options());
+}
+
+std::array<Tensor, 3> AttentionProjections::run(KernelCall& call) const {
+  if (joint_) return run_joint(call.input(kAttentionQuery), call);
+  std::array<Tensor, 3> operands;
+  for (size_t i = 0; i < 3; ++i) {
+    const Tensor& x = call.input(source_of(i, [&](size_t k) { return call.has(k); }));
+    const bool projects = call.has(weight_input(i)) || call.has(bias_input(i));
+    operands[i] = projects ? project(x, i, call) : with_contiguous_rows(x, call.pool());
+  }
+  return operands;
+}
+
+std::array<Tensor, 3> AttentionProjections::run_joint(const Tensor& input, KernelCall& call) const {
+  const Tensor x = input.to_contiguous(call.pool());
+  const int64_t columns = joint_->columns();
+  if (x.rank() != 3 || x.dim(2) != joint_->inner() || x.type() != call.input(kAttentionQueryWeight).type())
+    fail("query", fmt::format("{} (B,T,{})", name(call.input(kAttentionQueryWeight).type()), joint_->inner()), x);
+  Tensor out = Tensor::allocate(x.type(), {x.dim(0), x.dim(1), columns}, call.pool());
+  with_floats(x, out, call.pool(), [&](const float* from, float* to) {
+    joint_->run(from, x.dim(0) * x.dim(1), to, {.bias = joint_bias_.data()}, call.pool());
+  });
+  std::array<Tensor, 3> operands;
+  std::byte* data = out.mutable_raw();
+  for (size_t i = 0; i < 3; ++i) {
+    operands[i] = Tensor::strided_view(x.type(), {x.dim(0), x.dim(1), joint_columns_[i]}, {x.dim(1) * columns, columns, 1},
+                                       out.buffer(), data);
+    data += storage_bytes(x.type(), static_cast<size_t>(joint_columns_[i]));
+  }
+  return operands;
+}
+
+Tensor AttentionProjections::project(const Tensor& input, size_t operand, KernelCall& call) const {
+  if (input.rank() != 3) fail(kNames[operand], "three dimensions beside a projection", input);
+  BufferPool* pool = call.pool();
+  const Tensor x = input.to_contiguous(pool);
+  const Tensor* w = call.optional_input(weight_input(operand));
+  const Tensor* b = call.optional_input(bias_input(operand));
+  const int64_t rows = x.dim(0) * x.dim(1), inner = x.dim(2);
+  if (w && (w->rank() != 2 || w->dim(0) != inner || w->type() != x.type()))
+    fail(fmt::format("w_{}", kNames[operand]), fmt::format("{} ({}, columns)", name(x.type()), inner), *w);
+  const int64_t columns = w ? w->dim(1) : inner;
   if (b && (b->rank() != 1 || b->dim(0) != columns || b->type() != x.type()))
-    fail(fmt::format("b_{}", what), fmt::format("{} ({})", name(x.type()), columns), *b);
+    fail(fmt::format("b_{}", kNames[operand]), fmt::format("{} ({})", name(x.type()), columns), *b);
   Tensor out = Tensor::allocate(x.type(), {x.dim(0), x.dim(1), columns}, pool);
-  dispatch<float, Float16, BFloat16, double>(x.type(), [&]<class T>() { project_rows<T>(x, w, b, out); });
+  if (x.type() == DataType::kDouble) {
+    project_double(x, w, b, out);
+    return out;
+  }
+  const FloatView<float> bias(b, pool);
+  const Epilogue epilogue{.bias = bias.data()};
+  with_floats(x, out, pool, [&](const float* from, float* to) {
+    if (weights_[operand]) {
+      weights_[operand]->run(from, rows, to, epilogue, pool);
+      return;
+    }
+    if (w) {
+      const FloatView<float> matrix(*w, pool);
+      product_.run({from, {rows, inner}, {inner, 1}}, {matrix.data(), w->shape(), {columns, 1}}, to, pool);
+    } else {
+      std::copy_n(from, rows * inner, to);
+    }
+    apply_epilogue(to, rows, columns, epilogue);
+  });
   return out;
+}
+
+std::string AttentionProjections::implementation() const {
+  if (joint_) return joint_->implementation();
+  for (const auto& w : weights_)
+    if (w) return w->implementation();
+  return {};
+}
+
+Tensor with_contiguous_rows(const Tensor& tensor, BufferPool* pool) {
+  const bool rows = tensor.contiguous() || tensor.rank() == 0 || tensor.strides().back() == 1 || tensor.shape().back() <= 1;
+  return rows ? tensor : tensor.to_contiguous(pool);
 }
 
 }  // namespace attune

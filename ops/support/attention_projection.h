@@ -1,14 +1,41 @@
 // The projections of queries, keys and values inside an attention.
 #pragma once
 
+#include <array>
+#include <memory>
 #include <string_view>
 
-#include "graph/tensor.h"
+#include "ops/kernel.h"
+#include "ops/support/linear.h"
+#include "ops/support/product.h"
 
 namespace attune {
 
-// x (B, T, D) times w (D, N) plus b (N); either of w and b may be null. `what` names x in errors.
-// Throws Error(kInvalidArgument) where types or shapes don't fit.
-Tensor project(const Tensor& x, const Tensor* w, const Tensor* b, std::string_view what, BufferPool* pool);
+// Projections of query, key and value of an ai.attune::Attention. Constant weights are packed when it is made. Where all
+// three come from one input by constant weights, one product serves them.
+class AttentionProjections {
+ public:
+  explicit AttentionProjections(const KernelContext& context);
+
+  // Query, key and value as the attention takes them: the inputs of `call` where they have no projection. A key or value
+  // that is left out is projected from what it stands for. Throws Error(kInvalidArgument) that names the operand where
+  // types or shapes don't fit.
+  std::array<Tensor, 3> run(KernelCall& call) const;
+
+  std::string implementation() const;  // of the products; empty for none
+
+ private:
+  std::array<Tensor, 3> run_joint(const Tensor& x, KernelCall& call) const;
+  Tensor project(const Tensor& x, size_t operand, KernelCall& call) const;
+
+  std::array<std::unique_ptr<LinearWeights>, 3> weights_;  // null: no weights, or none that are constant
+  std::unique_ptr<LinearWeights> joint_;                   // of all three, side by side
+  std::vector<float> joint_bias_;
+  std::array<int64_t, 3> joint_columns_{};
+  FloatProduct product_;                                   // for weights that aren't constant
+};
+
+// `tensor`, or a copy of it if its rows aren't contiguous.
+Tensor with_contiguous_rows(const Tensor& tensor, BufferPool* pool);
 
 }  // namespace attune

@@ -6,10 +6,14 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/kernel.h"
 #include "ops/support/attention_rows.h"
+#include "ops/support/philox.h"
 
 namespace attune {
 namespace {
+
+BufferRef acquire(BufferPool* pool, size_t bytes) { return pool ? pool->acquire(bytes) : BufferRef::allocate(bytes); }
 
 template <class T>
 using Acc = Accumulator<T>;
@@ -53,12 +57,12 @@ class RowwiseAttention {
 
   explicit RowwiseAttention(const AttentionProblem& p) : p_(p), c_(*p.config) {}
 
-  void run(KernelCall& call) {
+  void run(BufferPool* pool) {
     const bool mean = p_.weights && c_.weights == AttentionWeights::kHeadMean;
     const bool ordered = c_.alignment == AttentionAlignment::kMonotonic;
     BufferRef positions_memory;
     if (ordered) {
-      positions_memory = call.scratch(static_cast<size_t>(p_.batch * p_.heads) * sizeof(int64_t));
+      positions_memory = acquire(pool, static_cast<size_t>(p_.batch * p_.heads) * sizeof(int64_t));
       positions_ = reinterpret_cast<int64_t*>(positions_memory->data());
       for (int64_t i = 0; i < p_.batch * p_.heads; ++i) positions_[i] = p_.position ? std::min(p_.position[i], p_.key_length) : 0;
     }
@@ -71,7 +75,7 @@ class RowwiseAttention {
     constexpr double kWorthThreads = 1 << 17;
     const int threads = work < kWorthThreads ? 1 : static_cast<int>(std::min<int64_t>(omp_get_max_threads(), std::max<int64_t>(tasks, 1)));
     const size_t bytes = RowScratch<A>::bytes(p_);
-    const BufferRef memory = call.scratch(bytes * static_cast<size_t>(threads));
+    const BufferRef memory = acquire(pool, bytes * static_cast<size_t>(threads));
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
       RowScratch<A> s(p_, memory->data() + bytes * static_cast<size_t>(omp_get_thread_num()));
@@ -380,8 +384,8 @@ class RowwiseAttention {
 
 }  // namespace
 
-void attend_rowwise(const AttentionProblem& problem, KernelCall& call) {
-  dispatch<float, Float16, BFloat16, double>(problem.type, [&]<class T>() { RowwiseAttention<T>(problem).run(call); });
+void attend_rowwise(const AttentionProblem& problem, BufferPool* pool) {
+  dispatch<float, Float16, BFloat16, double>(problem.type, [&]<class T>() { RowwiseAttention<T>(problem).run(pool); });
 }
 
 }  // namespace attune

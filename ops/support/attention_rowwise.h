@@ -2,12 +2,10 @@
 #pragma once
 
 #include "ops/support/attention_problem.h"
-#include "ops/support/philox.h"
-#include "ops/kernel.h"
 
 namespace attune {
 
-// Computes context, weights and next_position of `problem`. Scratch memory comes from `call`.
-void attend_rowwise(const AttentionProblem& problem, KernelCall& call);
+// Computes context, weights and next_position of `problem`. Scratch memory comes from `pool`.
+void attend_rowwise(const AttentionProblem& problem, BufferPool* pool);
 
 }  // namespace attune
