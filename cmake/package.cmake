@@ -18,16 +18,23 @@ set(version_script ${PROJECT_SOURCE_DIR}/cmake/attune.map)
 target_link_options(attune_shared PRIVATE -Wl,--version-script=${version_script})
 set_property(TARGET attune_shared APPEND PROPERTY LINK_DEPENDS ${version_script})
 
-# Headers of the folders themselves are public; those of support/, schema/ and pattern/ are not.
-file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/attune.h ${PROJECT_SOURCE_DIR}/graph/*.h
-  ${PROJECT_SOURCE_DIR}/graph/io/*.h ${PROJECT_SOURCE_DIR}/ops/*.h ${PROJECT_SOURCE_DIR}/ops/infer/*.h
-  ${PROJECT_SOURCE_DIR}/passes/*.h ${PROJECT_SOURCE_DIR}/runtime/*.h ${PROJECT_SOURCE_DIR}/runtime/*/*.h)
-foreach(header ${headers})
-  file(STRINGS ${header} private REGEX "^#include <(onnx|google|oneapi)/" LIMIT_COUNT 1)
-  if(private)
-    list(REMOVE_ITEM headers ${header})
-  endif()
-endforeach()
+# A header of these folders is public unless it includes another library's or a private one.
+file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} attune.h graph/*.h graph/io/*.h ops/*.h ops/infer/*.h
+  passes/*.h runtime/*.h runtime/*/*.h)
+set(private "<(onnx|google|oneapi|hwy|nlohmann|zip|png)[/.]|\"ops/(support|schema)/")
+set(count 0)
+while(NOT count EQUAL headers_left)
+  list(LENGTH headers count)
+  foreach(header ${headers})
+    file(STRINGS ${PROJECT_SOURCE_DIR}/${header} found REGEX "^#include.*(${private})" LIMIT_COUNT 1)
+    if(found)
+      list(REMOVE_ITEM headers ${header})
+      string(APPEND private "|\"${header}\"")
+    endif()
+  endforeach()
+  list(LENGTH headers headers_left)
+endwhile()
+list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/)
 target_sources(attune_shared PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})
 target_include_directories(attune_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
