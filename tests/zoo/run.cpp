@@ -1,11 +1,14 @@
-// Runs every recorded case of a zoo (a folder of FAMILY/VARIANT/*.onnx): one line per model file.
+// Runs every recorded case of a zoo (a folder of FAMILY/VARIANT/*.onnx): one line per model file, and one per variant
+// whose family has recorded generations.
 // usage: attune_zoo ZOO [PART_OF_PATH]. Exit status 1 if one fails.
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <set>
 
 #include "graph/io/reader.h"
 #include "tests/support/recorded.h"
+#include "tests/support/recorded_generation.h"
 
 namespace attune {
 namespace {
@@ -36,32 +39,62 @@ Outcome run_model(const fs::path& file) {
     if (out.cases == 0) out.error = "no recorded case";
   } catch (const std::exception& e) {
     out.error = e.what();
-    std::replace(out.error.begin(), out.error.end(), '\n', ' ');
-    if (out.error.size() > 300) out.error = out.error.substr(0, 300) + " ...";
   }
   return out;
 }
 
-int run_zoo(const fs::path& root, const std::string& part) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(root))
-    if (entry.path().extension() == ".onnx" && entry.path().string().find(part) != std::string::npos)
-      files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  size_t failed = 0;
-  for (const auto& file : files) {
-    const Outcome outcome = run_model(file);
-    const std::string name = fs::relative(file, root).string();
-    if (outcome.error.empty()) {
+Outcome run_generation(const fs::path& variant) {
+  Outcome out;
+  try {
+    const auto outcome = test::run_recorded_generation(variant);
+    out.cases = outcome.runs;
+    if (!outcome.differences.empty())
+      out.error = fmt::format("{} differences, first: {}", outcome.differences.size(), outcome.differences[0]);
+  } catch (const std::exception& e) {
+    out.error = e.what();
+  }
+  return out;
+}
+
+class Report {
+ public:
+  void add(const std::string& name, Outcome outcome) {
+    auto& error = outcome.error;
+    std::replace(error.begin(), error.end(), '\n', ' ');
+    if (error.size() > 300) error = error.substr(0, 300) + " ...";
+    if (error.empty()) {
       fmt::print("ok    {:<75} {:>3} cases  {:.1e}\n", name, outcome.cases, outcome.worst);
     } else {
-      fmt::print("FAIL  {:<75} {}\n", name, outcome.error);
-      ++failed;
+      fmt::print("FAIL  {:<75} {}\n", name, error);
     }
     std::fflush(stdout);
+    ++(error.empty() ? passed_ : failed_);
   }
-  fmt::print("{} passed, {} failed\n", files.size() - failed, failed);
-  return failed == 0 ? 0 : 1;
+  int finish() const {
+    fmt::print("{} passed, {} failed\n", passed_, failed_);
+    return failed_ == 0 ? 0 : 1;
+  }
+
+ private:
+  size_t passed_ = 0, failed_ = 0;
+};
+
+int run_zoo(const fs::path& root, const std::string& part) {
+  std::vector<fs::path> files;
+  std::set<fs::path> variants;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    if (entry.path().extension() != ".onnx" || entry.path().string().find(part) == std::string::npos) continue;
+    files.push_back(entry.path());
+    if (fs::exists(entry.path().parent_path().parent_path() / "generate.json"))
+      variants.insert(entry.path().parent_path());
+  }
+  std::sort(files.begin(), files.end());
+  Report report;
+  for (const auto& file : files) report.add(fs::relative(file, root).string(), run_model(file));
+  for (const auto& variant : variants)
+    if (test::difference_from_source(variant) <= 1e-4)
+      report.add(fs::relative(variant, root).string() + " (generate)", run_generation(variant));
+  return report.finish();
 }
 
 }  // namespace

@@ -1,0 +1,209 @@
+#include "runtime/generator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+
+#include "graph/io/reader.h"
+#include "runtime/cross_attention.h"
+#include "runtime/decoder.h"
+#include "runtime/folder.h"
+#include "runtime/source_batch.h"
+#include "runtime/whole_model.h"
+
+namespace attune {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds(Clock::time_point from) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - from).count();
+}
+
+std::filesystem::path configuration_folder(const std::filesystem::path& folder) {
+  const auto there = [](const std::filesystem::path& f) {
+    return std::filesystem::exists(f / "generation_config.json") || std::filesystem::exists(f / "config.json");
+  };
+  return !there(folder) && there(folder / "..") ? folder / ".." : folder;
+}
+
+}  // namespace
+
+struct Generator::Impl {
+  explicit Impl(const GeneratorOptions& o) : options(o) {}
+
+  void load(const ModelFiles& files);
+  std::vector<std::vector<Generation>> generate(const TensorMap& inputs, const GenerationOptions& o,
+                                                const TokenCallback& callback);
+  void generate_group(const SourceBatch& batch, const GenerationOptions& o, const TokenCallback& callback,
+                      std::vector<std::vector<Generation>>& results);
+  std::vector<std::vector<int64_t>> prompts(const SourceBatch& batch, const GenerationOptions& o) const;
+  EncodedSources encode(const SourceBatch& batch);
+  Generation finish(Hypothesis hypothesis, size_t prompt_length, bool alignment) const;
+
+  GeneratorOptions options;
+  GenerationOptions defaults;
+  GenerationTiming timing;
+  std::unique_ptr<Session> encoder;
+  std::unique_ptr<Decoder> decoder;
+  std::unique_ptr<WholeModel> whole;
+};
+
+void Generator::Impl::load(const ModelFiles& files) {
+  if (!files.whole.empty()) {
+    within(files.whole.filename().string(),
+           [&] { whole = std::make_unique<WholeModel>(read_model(files.whole), options.session, options.kernels); });
+    return;
+  }
+  PlanOptions plan_options;
+  plan_options.kernels = options.kernels;
+  const auto encoder_plan =
+      within(files.encoder.filename().string(), [&] { return Plan::compile(read_model(files.encoder), plan_options); });
+  encoder = std::make_unique<Session>(encoder_plan, options.session);
+
+  std::optional<Model> first, with_past;
+  if (!files.decoder.empty()) first = read_model(files.decoder);
+  if (!files.decoder_with_past.empty()) with_past = read_model(files.decoder_with_past);
+  if (options.alignments) {
+    if (first) give_cross_attention_weights(*first->graph);
+    if (with_past) give_cross_attention_weights(*with_past->graph);
+  }
+  const DecoderModels models{first ? &*first : &*with_past, first && with_past ? &*with_past : nullptr};
+  const auto plans = within("decoder", [&] {
+    return std::make_shared<const DecoderPlans>(models, DecoderGraph{encoder_plan->inputs(), encoder_plan->outputs()},
+                                                options.kernels);
+  });
+  decoder = std::make_unique<Decoder>(plans, options.session);
+}
+
+// The tokens that each source's output starts with.
+std::vector<std::vector<int64_t>> Generator::Impl::prompts(const SourceBatch& batch, const GenerationOptions& o) const {
+  const std::optional<int64_t> start = o.decoder_start_token_id ? o.decoder_start_token_id : o.bos_token_id;
+  std::vector<std::vector<int64_t>> out;
+  for (const size_t source : batch.sources) {
+    std::vector<int64_t> prompt;
+    if (!o.decoder_input_ids.empty()) {
+      if (o.decoder_input_ids.size() != 1 && source >= o.decoder_input_ids.size())
+        throw Error(Error::Kind::kInvalidArgument,
+                    fmt::format("decoder_input_ids: {} prompts, but source {}", o.decoder_input_ids.size(), source));
+      prompt = o.decoder_input_ids[o.decoder_input_ids.size() == 1 ? 0 : source];
+    }
+    if (start && !o.prompt_as_is && (prompt.empty() || prompt[0] != *start)) prompt.insert(prompt.begin(), *start);
+    if (start && prompt.empty()) prompt.push_back(*start);
+    for (const auto& [position, token] : o.forced_decoder_ids)
+      if (position == static_cast<int64_t>(prompt.size())) prompt.push_back(token);
+    if (prompt.empty())
+      throw Error(Error::Kind::kInvalidArgument,
+                  "no decoder_start_token_id, bos_token_id or decoder_input_ids is given");
+    out.push_back(std::move(prompt));
+  }
+  return out;
+}
+
+EncodedSources Generator::Impl::encode(const SourceBatch& batch) {
+  EncodedSources sources;
+  sources.inputs = batch.encoder_inputs;
+  sources.mask = batch.mask;
+  sources.count = batch.sources.size();
+  std::vector<Datum> inputs = sources.inputs;
+  encoder->run(inputs, sources.outputs);
+  for (Datum& d : sources.outputs)
+    if (d.kind() == Datum::Kind::kTensor) d = d.tensor().to_contiguous();
+  // Features (audio, pictures) have no mask of their own: every state of the encoder is a position.
+  if (!batch.has_ids) {
+    const Tensor& memory = sources.outputs.at(0).tensor();
+    const int64_t length = memory.rank() > 1 ? memory.dim(1) : 1;
+    const std::vector<int64_t> ones(static_cast<size_t>(memory.dim(0) * length), 1);
+    sources.mask = Tensor::from<int64_t>({memory.dim(0), length}, ones);
+  }
+  return sources;
+}
+
+Generation Generator::Impl::finish(Hypothesis hypothesis, size_t prompt_length, bool alignment) const {
+  Generation g{std::move(hypothesis.tokens), prompt_length, hypothesis.score, {}};
+  for (size_t t = 0; alignment && t < hypothesis.rows.size(); ++t)
+    g.alignment.push_back(decoder->alignment(t, static_cast<size_t>(hypothesis.rows[t])));
+  return g;
+}
+
+void Generator::Impl::generate_group(const SourceBatch& batch, const GenerationOptions& o,
+                                     const TokenCallback& callback, std::vector<std::vector<Generation>>& results) {
+  const auto started = Clock::now();
+  EncodedSources sources = encode(batch);
+  timing.encode_ms += milliseconds(started);
+  const auto decoding = Clock::now();
+  const auto starts = prompts(batch, o);
+  decoder->start(std::move(sources), o.output_alignments);
+  const TokenCallback in_order = [&](size_t source, size_t sequence, int64_t token) {
+    callback(batch.sources[source], sequence, token);
+  };
+  auto found = search(*decoder, starts, o, callback ? in_order : TokenCallback());
+  for (size_t i = 0; i < found.size(); ++i)
+    for (Hypothesis& h : found[i]) {
+      timing.steps = std::max(timing.steps, h.rows.size());
+      results[batch.sources[i]].push_back(finish(std::move(h), starts[i].size(), o.output_alignments));
+    }
+  timing.decode_ms += milliseconds(decoding);
+}
+
+std::vector<std::vector<Generation>> Generator::Impl::generate(const TensorMap& inputs, const GenerationOptions& o,
+                                                               const TokenCallback& callback) {
+  check(o);
+  timing = {};
+  const auto& ports = whole ? whole->inputs() : encoder->plan().inputs();
+  const auto batches = make_batches(inputs, ports, o);
+  size_t count = 0;
+  for (const SourceBatch& b : batches) count += b.sources.size();
+  std::vector<std::vector<Generation>> results(count);
+  for (const SourceBatch& batch : batches) {
+    if (!whole) {
+      generate_group(batch, o, callback, results);
+      continue;
+    }
+    const auto started = Clock::now();
+    auto tokens = whole->run(batch, o);
+    timing.decode_ms += milliseconds(started);
+    for (size_t i = 0; i < tokens.size(); ++i)
+      results[batch.sources[i]].push_back({std::move(tokens[i]), 0, std::nullopt, {}});
+  }
+  return results;
+}
+
+Generator::Generator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Generator::~Generator() = default;
+Generator::Generator(Generator&&) noexcept = default;
+Generator& Generator::operator=(Generator&&) noexcept = default;
+
+Generator Generator::load(const std::filesystem::path& folder, const GeneratorOptions& options) {
+  auto impl = std::make_unique<Impl>(options);
+  impl->defaults = read_generation_config(configuration_folder(folder));
+  within(folder.string(), [&] { impl->load(find_model_files(folder)); });
+  return Generator(std::move(impl));
+}
+
+std::vector<std::vector<Generation>> Generator::generate(const TensorMap& inputs, const GenerationOptions& options,
+                                                         const TokenCallback& callback) {
+  return impl_->generate(inputs, options, callback);
+}
+
+const GenerationOptions& Generator::defaults() const { return impl_->defaults; }
+const GenerationTiming& Generator::timing() const { return impl_->timing; }
+
+std::vector<std::vector<int64_t>> padded_sequences(const std::vector<std::vector<Generation>>& generations,
+                                                   const GenerationOptions& options) {
+  std::vector<std::vector<int64_t>> rows;
+  for (const auto& source : generations)
+    for (const Generation& g : source) rows.push_back(g.tokens);
+  size_t longest = 0;
+  for (const auto& r : rows) longest = std::max(longest, r.size());
+  const int64_t end = options.eos_token_id.empty() ? -1 : options.eos_token_id.front();
+  int64_t fill = options.pad_token_id.value_or(end);
+  if (options.num_beams > 1 && fill == 0) fill = end;
+  for (auto& r : rows) r.resize(longest, fill);
+  return rows;
+}
+
+}  // namespace attune

@@ -1,0 +1,176 @@
+#include "runtime/source_batch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "runtime/rows.h"
+
+namespace attune {
+namespace {
+
+[[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
+
+bool is_mask_name(const std::string& name) { return name.find("mask") != std::string::npos; }
+bool is_length_name(const std::string& name) { return name.find("length") != std::string::npos; }
+bool is_index(DataType type) { return type == DataType::kInt64 || type == DataType::kInt32; }
+
+struct Ids {
+  Tensor ids, mask;  // int64 (sources, length)
+};
+
+class Batcher {
+ public:
+  Batcher(const TensorMap& inputs, const std::vector<Plan::Port>& ports, const GenerationOptions& options)
+      : inputs_(inputs), ports_(ports), options_(options) {}
+
+  std::vector<SourceBatch> run() {
+    find_ids();
+    std::vector<SourceBatch> batches;
+    if (!ids_) {
+      batches.push_back(features());
+      return batches;
+    }
+    for (const auto& rows : groups()) batches.push_back(batch(rows));
+    return batches;
+  }
+
+ private:
+  const Tensor* given(const std::string& name) const {
+    const auto it = inputs_.find(name);
+    return it == inputs_.end() ? nullptr : &it->second.tensor();
+  }
+
+  bool is_id_port(const Plan::Port& p) const {
+    return is_index(p.type.tensor.element) && p.type.tensor.rank() == 2 && !is_mask_name(p.name) &&
+           !is_length_name(p.name);
+  }
+
+  void find_ids() {
+    const Tensor* ids = given("input_ids");
+    const Tensor* mask = given("attention_mask");
+    for (const Plan::Port& p : ports_) {
+      if (is_id_port(p) && given(p.name)) ids = given(p.name);
+      if (is_mask_name(p.name) && given(p.name)) mask = given(p.name);
+    }
+    const bool wanted = std::any_of(ports_.begin(), ports_.end(), [&](const Plan::Port& p) { return is_id_port(p); });
+    if (!wanted) return;
+    if (!ids) invalid("no token ids are given (input_ids)");
+    if (ids->rank() != 2)
+      invalid(fmt::format("input_ids: expected shape (sources, length), got {}", ids->shape().to_string()));
+    if (mask && !(mask->shape() == ids->shape()))
+      invalid(fmt::format("attention_mask: expected shape {}, got {}", ids->shape().to_string(),
+                          mask->shape().to_string()));
+    ids_ = Ids{Tensor::from<int64_t>(ids->shape(), ids->to_int64()), {}};
+    ids_->mask = mask ? Tensor::from<int64_t>(ids->shape(), mask->to_int64()) : mask_of_padding();
+  }
+
+  Tensor mask_of_padding() const {
+    std::vector<int64_t> values = ids_->ids.to_int64();
+    const auto& eos = options_.eos_token_id;
+    const bool tells = options_.pad_token_id && std::find(eos.begin(), eos.end(), *options_.pad_token_id) == eos.end();
+    for (int64_t& v : values) v = tells && v == *options_.pad_token_id ? 0 : 1;
+    return Tensor::from<int64_t>(ids_->ids.shape(), values);
+  }
+
+  bool takes_mask() const {
+    return std::any_of(ports_.begin(), ports_.end(), [](const Plan::Port& p) {
+      return is_mask_name(p.name) || (is_length_name(p.name) && p.type.tensor.rank() == 1);
+    });
+  }
+
+  // Positions up to the last that is real.
+  int64_t real_length(int64_t row) const {
+    const int64_t width = ids_->mask.dim(1);
+    const int64_t* m = ids_->mask.data<int64_t>() + row * width;
+    int64_t length = width;
+    while (length > 1 && m[length - 1] == 0) --length;
+    return length;
+  }
+
+  std::vector<std::vector<int32_t>> groups() const {
+    std::map<int64_t, std::vector<int32_t>> by_length;
+    for (int64_t row = 0; row < ids_->ids.dim(0); ++row)
+      by_length[takes_mask() ? 0 : real_length(row)].push_back(static_cast<int32_t>(row));
+    std::vector<std::vector<int32_t>> out;
+    for (auto& [length, rows] : by_length) out.push_back(std::move(rows));
+    return out;
+  }
+
+  // Rows of an (all sources, length) tensor, cut to `width` columns.
+  static Tensor cut(const Tensor& from, const std::vector<int32_t>& rows, int64_t width) {
+    std::vector<int64_t> values;
+    for (const int32_t row : rows) {
+      const int64_t* begin = from.data<int64_t>() + row * from.dim(1);
+      values.insert(values.end(), begin, begin + width);
+    }
+    return Tensor::from<int64_t>({static_cast<int64_t>(rows.size()), width}, values);
+  }
+
+  static Tensor as_type(const Tensor& t, DataType type) {
+    const auto values = t.to_int64();
+    Tensor out = Tensor::allocate(type, t.shape());
+    dispatch<int64_t, int32_t, bool, float>(type, [&]<class T>() {
+      std::transform(values.begin(), values.end(), out.mutable_data<T>(), [](int64_t v) { return static_cast<T>(v); });
+    });
+    return out;
+  }
+
+  SourceBatch batch(const std::vector<int32_t>& rows) const {
+    int64_t width = 0;
+    for (const int32_t row : rows) width = std::max(width, real_length(row));
+    SourceBatch out;
+    out.has_ids = true;
+    out.sources.assign(rows.begin(), rows.end());
+    out.mask = cut(ids_->mask, rows, width);
+    const Tensor ids = cut(ids_->ids, rows, width);
+    std::vector<int64_t> lengths;
+    for (const int32_t row : rows) lengths.push_back(real_length(row));
+    for (const Plan::Port& p : ports_) {
+      const DataType type = p.type.tensor.element;
+      if (is_id_port(p)) {
+        out.encoder_inputs.push_back(as_type(ids, type));
+      } else if (is_mask_name(p.name)) {
+        out.encoder_inputs.push_back(as_type(out.mask, type));
+      } else if (is_length_name(p.name) && p.type.tensor.rank() == 1) {
+        out.encoder_inputs.push_back(
+            as_type(Tensor::from<int64_t>({static_cast<int64_t>(rows.size())}, lengths), type));
+      } else if (const Tensor* t = given(p.name)) {
+        out.encoder_inputs.push_back(t->rank() > 0 ? gather_rows(*t, rows, nullptr) : *t);
+      } else {
+        out.encoder_inputs.push_back({});  // a whole model's own, or reported by the session
+      }
+    }
+    return out;
+  }
+
+  SourceBatch features() const {
+    SourceBatch out;
+    size_t count = 0;
+    for (const Plan::Port& p : ports_) {
+      const Tensor* t = given(p.name);
+      if (!t && inputs_.size() == 1) t = &inputs_.begin()->second.tensor();
+      out.encoder_inputs.push_back(t ? Datum(*t) : Datum());
+      if (t && t->rank() > 0) count = static_cast<size_t>(t->dim(0));
+    }
+    out.sources.resize(count);
+    std::iota(out.sources.begin(), out.sources.end(), size_t{0});
+    return out;
+  }
+
+  const TensorMap& inputs_;
+  const std::vector<Plan::Port>& ports_;
+  const GenerationOptions& options_;
+  std::optional<Ids> ids_;
+};
+
+}  // namespace
+
+std::vector<SourceBatch> make_batches(const TensorMap& inputs, const std::vector<Plan::Port>& ports,
+                                      const GenerationOptions& options) {
+  return Batcher(inputs, ports, options).run();
+}
+
+}  // namespace attune

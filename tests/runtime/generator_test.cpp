@@ -1,0 +1,147 @@
+#include "runtime/generator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/recorded_generation.h"
+
+namespace attune {
+namespace {
+
+namespace fs = std::filesystem;
+using Tokens = std::vector<int64_t>;
+
+const fs::path kModels = fs::path(ATTUNE_SOURCE_DIR) / "tests/models";
+const fs::path kMarian = kModels / "marian/optimum_sdpa_op17";
+
+std::vector<fs::path> variants() {
+  std::vector<fs::path> found;
+  for (const auto& family : fs::directory_iterator(kModels)) {
+    if (!fs::exists(family.path() / "generate.json")) continue;
+    for (const auto& variant : fs::directory_iterator(family.path()))
+      if (variant.is_directory() && test::difference_from_source(variant.path()) <= 1e-4)
+        found.push_back(variant.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+class RecordedGeneration : public testing::TestWithParam<fs::path> {};
+
+TEST_P(RecordedGeneration, GivesHuggingFacesTokensAndScores) {
+  const auto outcome = test::run_recorded_generation(GetParam());
+  EXPECT_GT(outcome.runs, 0U);
+  EXPECT_THAT(outcome.differences, testing::IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, RecordedGeneration, testing::ValuesIn(variants()),
+                         [](const auto& info) { return info.param.filename().string(); });
+
+TensorMap source(const std::vector<Tokens>& rows, const std::vector<Tokens>& mask) {
+  Tokens ids, flags;
+  for (const auto& r : rows) ids.insert(ids.end(), r.begin(), r.end());
+  for (const auto& r : mask) flags.insert(flags.end(), r.begin(), r.end());
+  const Shape shape{static_cast<int64_t>(rows.size()), static_cast<int64_t>(rows[0].size())};
+  return {{"input_ids", Tensor::from<int64_t>(shape, ids)}, {"attention_mask", Tensor::from<int64_t>(shape, flags)}};
+}
+
+Tokens padded(Tokens tokens, size_t width, int64_t fill) {
+  tokens.resize(width, fill);
+  return tokens;
+}
+
+const Tokens kShort{55, 108, 22, 77}, kLong{53, 147, 111, 61, 27, 124, 66, 95, 99, 51, 62};
+
+// The folders of both layouts: two decoders, and one merged.
+class AnyLayout : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / (GetParam() ? "attune_merged" : "attune_two");
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    const std::vector<std::string> files =
+        GetParam() ? std::vector<std::string>{"encoder_model", "decoder_model_merged"}
+                   : std::vector<std::string>{"encoder_model", "decoder_model", "decoder_with_past_model"};
+    for (const auto& f : files) fs::copy(kMarian / (f + ".onnx"), folder_ / (f + ".onnx"));
+    fs::copy(kModels / "marian/generation_config.json", folder_ / "generation_config.json");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  fs::path folder_;
+};
+
+TEST_P(AnyLayout, SameTokensAloneAndPaddedAndInCompany) {
+  Generator generator = Generator::load(folder_);
+  for (const int64_t beams : {1, 4}) {
+    SCOPED_TRACE(beams);
+    GenerationOptions options = generator.defaults();
+    options.num_beams = beams;
+    options.max_new_tokens = 12;
+    const auto alone = generator.generate(source({kShort}, {Tokens(4, 1)}), options).at(0).at(0).tokens;
+    for (const size_t width : {8, 12, 64}) {
+      const auto ids = padded(kShort, width, 159), mask = padded(Tokens(4, 1), width, 0);
+      EXPECT_EQ(generator.generate(source({ids}, {mask}), options).at(0).at(0).tokens, alone) << width;
+      const auto pair = generator.generate(
+          source({padded(kLong, width, 159), ids}, {padded(Tokens(11, 1), width, 0), mask}), options);
+      if (width >= 11) {
+        EXPECT_EQ(pair.at(1).at(0).tokens, alone) << "beside a longer one, width " << width;
+      }
+    }
+  }
+}
+
+TEST_P(AnyLayout, OneTokenSource) {
+  Generator generator = Generator::load(folder_);
+  GenerationOptions options = generator.defaults();
+  options.max_new_tokens = 5;
+  options.num_beams = 2;
+  EXPECT_GE(generator.generate(source({{0}}, {{1}}), options).at(0).at(0).tokens.size(), 2U);
+}
+
+TEST_P(AnyLayout, PromptsOfSeveralTokens) {
+  Generator generator = Generator::load(folder_);
+  GenerationOptions options = generator.defaults();
+  options.max_new_tokens = 10;
+  options.min_new_tokens = 10;
+  const auto free = generator.generate(source({kLong}, {Tokens(11, 1)}), options).at(0).at(0).tokens;
+  options.decoder_input_ids = {Tokens(free.begin(), free.begin() + 4)};
+  options.max_new_tokens = options.min_new_tokens = 7;
+  EXPECT_EQ(generator.generate(source({kLong}, {Tokens(11, 1)}), options).at(0).at(0).tokens, free);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, AnyLayout, testing::Bool());
+
+TEST(Generator, SamplesDependOnTheSeedAndNotOnTheBatch) {
+  Generator generator = Generator::load(kMarian);
+  GenerationOptions options = generator.defaults();
+  options.do_sample = true;
+  options.num_return_sequences = 3;
+  options.max_new_tokens = 8;
+  options.seed = 7;
+  const auto one = generator.generate(source({kLong}, {Tokens(11, 1)}), options);
+  const auto two = generator.generate(
+      source({kLong, padded(kShort, 11, 159)}, {Tokens(11, 1), padded(Tokens(4, 1), 11, 0)}), options);
+  ASSERT_EQ(one.at(0).size(), 3U);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(one[0][i].tokens, two[0][i].tokens);
+  EXPECT_NE(one[0][0].tokens, one[0][1].tokens);
+  options.seed = 8;
+  EXPECT_NE(generator.generate(source({kLong}, {Tokens(11, 1)}), options).at(0).at(0).tokens, one[0][0].tokens);
+}
+
+TEST(Generator, SaysWhatIsMissing) {
+  Generator generator = Generator::load(kMarian);
+  try {
+    generator.generate({}, generator.defaults());
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("input_ids"));
+  }
+}
+
+TEST(Generator, FolderWithoutModels) {
+  const auto folder = fs::path(testing::TempDir()) / "attune_empty";
+  fs::create_directories(folder);
+  EXPECT_THROW(Generator::load(folder), Error);
+}
+
+}  // namespace
+}  // namespace attune
