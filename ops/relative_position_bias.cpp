@@ -43,7 +43,8 @@ class RelativePositionBiasKernel : public Kernel {
  public:
   explicit RelativePositionBiasKernel(const KernelContext& context)
       : max_distance_(context.node().attr_int("max_distance", 128)),
-        bidirectional_(context.node().attr_int(context.node().domain() == "com.microsoft" ? "is_bidirectional" : "bidirectional", 0) != 0) {}
+        column_major_(context.node().domain() == "com.microsoft"),
+        bidirectional_(context.node().attr_int(column_major_ ? "is_bidirectional" : "bidirectional", 0) != 0) {}
 
   // table (buckets, H), query length, key length, and the position of the first query (0 if left out).
   void run(KernelCall& call) const override {
@@ -64,7 +65,8 @@ class RelativePositionBiasKernel : public Kernel {
         for (int64_t row = begin; row < end; ++row) {
           const int64_t head = row / queries, query = row % queries;
           const int64_t* diagonal = buckets.data() + (queries - 1 - query);
-          for (int64_t key = 0; key < keys; ++key) to[row * keys + key] = from[diagonal[key] * heads + head];
+          for (int64_t key = 0; key < keys; ++key)
+            to[row * keys + key] = from[column_major_ ? head * count + diagonal[key] : diagonal[key] * heads + head];
         }
       });
     });
@@ -80,6 +82,7 @@ class RelativePositionBiasKernel : public Kernel {
   }
 
   int64_t max_distance_;
+  bool column_major_;  // ONNX Runtime documents its table as (buckets, heads) in column-major order
   bool bidirectional_;
 };
 
