@@ -23,6 +23,11 @@ function(attune_library name)
   target_link_libraries(${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
 endfunction()
 
+# unit_tests builds all that carries the label unit.
+if(ATTUNE_BUILD_TESTS)
+  add_custom_target(unit_tests)
+endif()
+
 # attune_test(FOLDER LINK...): one program from tests/FOLDER/*_test.cpp.
 function(attune_test folder)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.cpp)
@@ -34,6 +39,7 @@ function(attune_test folder)
   target_link_libraries(attune_${folder}_tests PRIVATE ${ARGN} GTest::gtest GTest::gmock GTest::gtest_main fmt::fmt)
   target_compile_definitions(attune_${folder}_tests PRIVATE ATTUNE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ATTUNE_BINARY_DIR="${PROJECT_BINARY_DIR}")
   add_test(NAME ${folder} COMMAND attune_${folder}_tests)
+  add_dependencies(unit_tests attune_${folder}_tests)
   set_tests_properties(${folder} PROPERTIES LABELS unit ENVIRONMENT ATTUNE_PYTHON=${ATTUNE_PYTHON})
 endfunction()
 
@@ -52,6 +58,7 @@ function(attune_fuzz_targets)
     else()
       target_sources(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/replay.cpp)
       add_test(NAME ${target} COMMAND ${target} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${name} 300)
+      add_dependencies(unit_tests ${target})
       set_tests_properties(${target} PROPERTIES LABELS unit)
     endif()
   endforeach()

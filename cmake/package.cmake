@@ -1,4 +1,5 @@
-# One shared library of all parts, bin/attune, the public headers, and a package config for find_package(attune).
+# One shared library of all parts, bin/attune, plug-ins for hosts, the public headers, and a package config for
+# find_package(attune).
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -18,21 +19,20 @@ set(version_script ${PROJECT_SOURCE_DIR}/cmake/attune.map)
 target_link_options(attune_shared PRIVATE -Wl,--version-script=${version_script})
 set_property(TARGET attune_shared APPEND PROPERTY LINK_DEPENDS ${version_script})
 
-# A header of these folders is public unless it includes another library's or a private one.
-file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} attune.h graph/*.h graph/io/*.h ops/*.h ops/infer/*.h
-  passes/*.h runtime/*.h runtime/*/*.h)
-set(private "<(onnx|google|oneapi|hwy|nlohmann|zip|png)[/.]|\"ops/(support|schema)/")
-set(count 0)
-while(NOT count EQUAL headers_left)
-  list(LENGTH headers count)
-  foreach(header ${headers})
-    file(STRINGS ${PROJECT_SOURCE_DIR}/${header} found REGEX "^#include.*(${private})" LIMIT_COUNT 1)
-    if(found)
-      list(REMOVE_ITEM headers ${header})
-      string(APPEND private "|\"${header}\"")
+# Public is attune.h and what it includes.
+set(headers attune.h)
+set(unseen attune.h)
+while(unseen)
+  list(POP_FRONT unseen header)
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+  file(STRINGS ${PROJECT_SOURCE_DIR}/${header} includes REGEX "^#include \"")
+  foreach(include ${includes})
+    string(REGEX REPLACE "^#include \"(.*)\"" "\\1" include "${include}")
+    if(NOT include IN_LIST headers)
+      list(APPEND headers ${include})
+      list(APPEND unseen ${include})
     endif()
   endforeach()
-  list(LENGTH headers headers_left)
 endwhile()
 list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/)
 target_sources(attune_shared PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})
@@ -49,6 +49,12 @@ if(TARGET attune)
   set_target_properties(attune PROPERTIES INSTALL_RPATH "$ORIGIN/../${private_libraries}")
   install(TARGETS attune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+foreach(host attune_onnxruntime attune_openvino)
+  if(TARGET ${host})
+    set_target_properties(${host} PROPERTIES INSTALL_RPATH "$ORIGIN/attune")
+    install(TARGETS ${host} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endif()
+endforeach()
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/attune)
 install(EXPORT attune-targets NAMESPACE attune:: DESTINATION ${package_folder})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/attune-config.cmake.in ${PROJECT_BINARY_DIR}/attune-config.cmake

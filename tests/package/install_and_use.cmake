@@ -16,5 +16,6 @@ run(${WORK}/prefix/bin/attune --help)
 run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/consumer -G Ninja -DCMAKE_PREFIX_PATH=${WORK}/prefix
   -DATTUNE_INCLUDE=${WORK}/prefix/include)
 run(${CMAKE_COMMAND} --build ${WORK}/consumer)
-run(${WORK}/consumer/consumer)
+file(GLOB plugins ${WORK}/prefix/lib/libattune_*.so)
+run(${WORK}/consumer/consumer ${plugins})
 file(REMOVE_RECURSE ${WORK})
