@@ -65,6 +65,14 @@ std::optional<std::vector<int64_t>> to_sizes(const Dims& dims) {
   return out;
 }
 
+std::optional<Dims> common_shape(const std::optional<Dims>& a, const std::optional<Dims>& b) {
+  if (!a || !b || a->size() != b->size()) return std::nullopt;
+  Dims out = *a;
+  for (size_t i = 0; i < out.size(); ++i)
+    if (!(out[i] == (*b)[i])) out[i] = Dim();
+  return out;
+}
+
 SymbolicTensor pick(const SymbolicTensor& from, std::vector<int64_t> shape, std::span<const size_t> indices) {
   SymbolicTensor out{from.type, std::move(shape), {}, {}};
   for (const size_t i : indices) {

@@ -1,4 +1,4 @@
-// Work with the contents of small tensors.
+// Work with shapes, and with the contents of small tensors.
 #pragma once
 
 #include <functional>
@@ -20,6 +20,8 @@ bool any_known(const SymbolicTensor& contents);
 Dims to_dims(std::span<const int64_t> sizes);
 // Nothing unless all are constant.
 std::optional<std::vector<int64_t>> to_sizes(const Dims& dims);
+// What holds for both: sizes that differ are unknown.
+std::optional<Dims> common_shape(const std::optional<Dims>& a, const std::optional<Dims>& b);
 // The number of elements; nothing above kMaxElements.
 std::optional<size_t> small_count(std::span<const int64_t> sizes);
 

@@ -16,21 +16,13 @@ Graph& body_of(const NodeInference& n, std::string_view attribute) {
   return **body;
 }
 
-std::optional<Dims> common_shape(const std::optional<Dims>& a, const std::optional<Dims>& b) {
-  if (!a || !b || a->size() != b->size()) return std::nullopt;
-  Dims out = *a;
-  for (size_t i = 0; i < out.size(); ++i)
-    if (!(out[i] == (*b)[i])) out[i] = Dim();
-  return out;
-}
-
 // What holds for both. Sizes that differ are unknown.
 ValueType common_type(const NodeInference& n, const ValueType& a, const ValueType& b) {
   if (a.kind == ValueType::Kind::kUnknown) return b;
   if (b.kind == ValueType::Kind::kUnknown) return a;
   const DataType x = a.tensor.element, y = b.tensor.element;
-  const bool agree = a.kind == b.kind && a.key == b.key &&
-                     (x == y || x == DataType::kUndefined || y == DataType::kUndefined);
+  const bool agree =
+      a.kind == b.kind && a.key == b.key && (x == y || x == DataType::kUndefined || y == DataType::kUndefined);
   if (!agree) n.fail(fmt::format("{} and {} meet", a.to_string(), b.to_string()));
   std::shared_ptr<const ValueType> element = a.element ? a.element : b.element;
   if (a.element && b.element) element = std::make_shared<const ValueType>(common_type(n, *a.element, *b.element));
@@ -153,7 +145,8 @@ ValueType with_axis(const ValueType& element, const Dim& size, int64_t axis, con
 void infer_loop(NodeInference& n) {
   Graph& body = body_of(n, "body");
   const size_t count = n.input_count() < 2 ? 0 : n.input_count() - 2;
-  if (body.inputs().size() != count + 2) n.fail(fmt::format("{} states for a body of {} inputs", count, body.inputs().size()));
+  if (body.inputs().size() != count + 2)
+    n.fail(fmt::format("{} states for a body of {} inputs", count, body.inputs().size()));
   expect_outputs(n, body, n.output_count() + 1);
   expect_outputs(n, body, count + 1);
   StateTypes states{{}, 2, 1};
@@ -163,15 +156,18 @@ void infer_loop(NodeInference& n) {
   GraphInference graphs(n.inference());
   graphs.assign(*body.inputs()[0], ValueType::of(DataType::kInt64, Dims{}), std::nullopt);
   // The body runs only while the condition holds.
-  graphs.assign(*body.inputs()[1], ValueType::of(DataType::kBool, Dims{}), SymbolicTensor{DataType::kBool, {}, {1}, {}});
+  graphs.assign(*body.inputs()[1], ValueType::of(DataType::kBool, Dims{}),
+                SymbolicTensor{DataType::kBool, {}, {1}, {}});
   infer_states(n, body, states);
 
   const auto trips = n.has(0) ? n.elements(0) : std::nullopt;
   const SymbolicTensor* again = n.inference().contents(body.outputs()[0]);
-  const bool by_count = (!n.has(1) || condition(n, 1) == true) && again && again->integers.size() == 1 && again->integers[0].is(1);
+  const bool by_count =
+      (!n.has(1) || condition(n, 1) == true) && again && again->integers.size() == 1 && again->integers[0].is(1);
   const Dim runs = by_count && trips && trips->integers.size() == 1 ? Dim::maximum(trips->integers[0], 0) : Dim();
   for (size_t k = 0; k < n.output_count(); ++k)
-    n.set_type(k, k < count ? with_fresh_sizes(n, states.types[k]) : with_axis(body.outputs()[k + 1]->type(), runs, 0, n));
+    n.set_type(k,
+               k < count ? with_fresh_sizes(n, states.types[k]) : with_axis(body.outputs()[k + 1]->type(), runs, 0, n));
 }
 
 // Scan (from opset 9 on): states, scanned inputs; body: states, elements -> states, elements of the outputs.
@@ -179,14 +175,16 @@ void infer_scan(NodeInference& n) {
   if (n.opset() < 9) return;
   Graph& body = body_of(n, "body");
   const int64_t scanned = n.node().attr_int("num_scan_inputs", 0);
-  if (scanned < 1 || static_cast<size_t>(scanned) > n.input_count()) n.fail(fmt::format("num_scan_inputs is {}", scanned));
+  if (scanned < 1 || static_cast<size_t>(scanned) > n.input_count())
+    n.fail(fmt::format("num_scan_inputs is {}", scanned));
   const auto elements = static_cast<size_t>(scanned);
   const size_t count = n.input_count() - elements;
   if (body.inputs().size() != n.input_count())
     n.fail(fmt::format("{} inputs for a body of {}", n.input_count(), body.inputs().size()));
   expect_outputs(n, body, std::max(n.output_count(), count));
   const auto input_axes = n.node().attr_ints("scan_input_axes", std::vector<int64_t>(elements, 0));
-  const auto output_axes = n.node().attr_ints("scan_output_axes", std::vector<int64_t>(body.outputs().size() - count, 0));
+  const auto output_axes =
+      n.node().attr_ints("scan_output_axes", std::vector<int64_t>(body.outputs().size() - count, 0));
   if (input_axes.size() != elements || output_axes.size() != body.outputs().size() - count)
     n.fail("scan axes don't fit the number of scanned values");
 

@@ -47,7 +47,9 @@ Dim logical_and(const Dim& a, const Dim& b) {
 
 Dim logical_or(const Dim& a, const Dim& b) { return logical_not(logical_and(logical_not(a), logical_not(b))); }
 
-Dim logical_xor(const Dim& a, const Dim& b) { return a.constant() && b.constant() ? truth(*a.constant() != *b.constant()) : Dim(); }
+Dim logical_xor(const Dim& a, const Dim& b) {
+  return a.constant() && b.constant() ? truth(*a.constant() != *b.constant()) : Dim();
+}
 
 // ONNX divides integers towards zero.
 Dim divide(const Dim& a, const Dim& b) {
@@ -172,7 +174,8 @@ void arithmetic(NodeInference& n, RealBinary real, IntegerBinary integer) {
     for (size_t i = 0; i < out.integers.size(); ++i)
       out.integers[i] = integer ? fit_to(out.type, integer(out.integers[i], b.integers[i])) : Dim();
     for (size_t i = 0; i < out.reals.size(); ++i)
-      out.reals[i] = out.reals[i] && b.reals[i] ? Real(round_to(out.type, real(*out.reals[i], *b.reals[i]))) : std::nullopt;
+      out.reals[i] =
+          out.reals[i] && b.reals[i] ? Real(round_to(out.type, real(*out.reals[i], *b.reals[i]))) : std::nullopt;
   }
   n.set_contents(0, std::move(out));
 }
@@ -200,7 +203,8 @@ void broadcast_only(NodeInference& n) { n.set(0, n.element(0), broadcast_shape(n
 
 void infer_mod(NodeInference& n) {
   const bool truncate = n.node().attr_int("fmod", 0) != 0;
-  arithmetic(n, [](double a, double b) { return std::fmod(a, b); }, truncate ? remainder : Dim::modulo);
+  arithmetic(
+      n, [](double a, double b) { return std::fmod(a, b); }, truncate ? remainder : Dim::modulo);
 }
 
 void infer_pow(NodeInference& n) {
@@ -212,7 +216,8 @@ void infer_pow(NodeInference& n) {
   for (size_t i = 0; i < a.integers.size(); ++i)
     out.integers.push_back(b.is_integer() ? fit_to(a.type, power(a.integers[i], b.integers[i])) : Dim());
   for (size_t i = 0; i < a.reals.size(); ++i)
-    out.reals.push_back(a.reals[i] && b.reals[i] ? Real(round_to(a.type, std::pow(*a.reals[i], *b.reals[i]))) : std::nullopt);
+    out.reals.push_back(a.reals[i] && b.reals[i] ? Real(round_to(a.type, std::pow(*a.reals[i], *b.reals[i])))
+                                                 : std::nullopt);
   n.set_contents(0, std::move(out));
 }
 
@@ -264,8 +269,10 @@ void infer_clip(NodeInference& n) {
     for (Dim& d : out.integers) d = usable ? integer(d, limit->integers[0]) : Dim();
     for (Real& r : out.reals) r = r && usable && limit->reals[0] ? Real(real(*r, *limit->reals[0])) : std::nullopt;
   };
-  bound(1, "min", [](double a, double b) { return std::max(a, b); }, Dim::maximum);
-  bound(2, "max", [](double a, double b) { return std::min(a, b); }, Dim::minimum);
+  bound(
+      1, "min", [](double a, double b) { return std::max(a, b); }, Dim::maximum);
+  bound(
+      2, "max", [](double a, double b) { return std::min(a, b); }, Dim::minimum);
   n.set_contents(0, std::move(out));
 }
 
@@ -312,24 +319,30 @@ InferRules unary_rules() {
       {"", "IsNaN", 1, boolean},
       {"", "IsInf", 1, boolean},
   };
-  for (const char* type : {"Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Elu",
-                           "Celu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Selu", "Shrink", "Softplus",
-                           "Softsign", "Swish", "ThresholdedRelu", "BitwiseNot", "Softmax", "LogSoftmax", "Hardmax",
-                           "PRelu", "Trilu", "CumSum", "CumProd"})
+  for (const char* type :
+       {"Sin",        "Cos",     "Tan",        "Asin",    "Acos",     "Atan",     "Sinh",        "Cosh",
+        "Asinh",      "Acosh",   "Atanh",      "Elu",     "Celu",     "Gelu",     "HardSigmoid", "HardSwish",
+        "LeakyRelu",  "Mish",    "Selu",       "Shrink",  "Softplus", "Softsign", "Swish",       "ThresholdedRelu",
+        "BitwiseNot", "Softmax", "LogSoftmax", "Hardmax", "PRelu",    "Trilu",    "CumSum",      "CumProd"})
     rules.push_back({"", type, 1, same_type});
-  for (const char* type : {"Gelu", "FastGelu", "QuickGelu", "BiasGelu"}) rules.push_back({"com.microsoft", type, 1, same_type});
+  for (const char* type : {"Gelu", "FastGelu", "QuickGelu", "BiasGelu"})
+    rules.push_back({"com.microsoft", type, 1, same_type});
   return rules;
 }
 
 InferRules binary_rules() {
   return {
-      {"", "Add", 2, binary([](double a, double b) { return a + b; }, [](const Dim& a, const Dim& b) { return a + b; })},
-      {"", "Sub", 2, binary([](double a, double b) { return a - b; }, [](const Dim& a, const Dim& b) { return a - b; })},
-      {"", "Mul", 2, binary([](double a, double b) { return a * b; }, [](const Dim& a, const Dim& b) { return a * b; })},
+      {"", "Add", 2,
+       binary([](double a, double b) { return a + b; }, [](const Dim& a, const Dim& b) { return a + b; })},
+      {"", "Sub", 2,
+       binary([](double a, double b) { return a - b; }, [](const Dim& a, const Dim& b) { return a - b; })},
+      {"", "Mul", 2,
+       binary([](double a, double b) { return a * b; }, [](const Dim& a, const Dim& b) { return a * b; })},
       {"", "Div", 2, binary([](double a, double b) { return a / b; }, divide)},
       {"", "Min", 1, binary([](double a, double b) { return std::min(a, b); }, Dim::minimum)},
       {"", "Max", 1, binary([](double a, double b) { return std::max(a, b); }, Dim::maximum)},
-      {"", "Sum", 1, binary([](double a, double b) { return a + b; }, [](const Dim& a, const Dim& b) { return a + b; })},
+      {"", "Sum", 1,
+       binary([](double a, double b) { return a + b; }, [](const Dim& a, const Dim& b) { return a + b; })},
       {"", "Mean", 1, broadcast_only},
       {"", "Mod", 2, infer_mod},
       {"", "Pow", 2, infer_pow},
@@ -340,8 +353,11 @@ InferRules binary_rules() {
       {"", "Equal", 2, comparison([](double a, double b) { return a == b; }, equal)},
       {"", "Less", 2, comparison([](double a, double b) { return a < b; }, less)},
       {"", "LessOrEqual", 2, comparison([](double a, double b) { return a <= b; }, less_or_equal)},
-      {"", "Greater", 2, comparison([](double a, double b) { return a > b; }, [](const Dim& a, const Dim& b) { return less(b, a); })},
-      {"", "GreaterOrEqual", 2, comparison([](double a, double b) { return a >= b; }, [](const Dim& a, const Dim& b) { return less_or_equal(b, a); })},
+      {"", "Greater", 2,
+       comparison([](double a, double b) { return a > b; }, [](const Dim& a, const Dim& b) { return less(b, a); })},
+      {"", "GreaterOrEqual", 2,
+       comparison([](double a, double b) { return a >= b; },
+                  [](const Dim& a, const Dim& b) { return less_or_equal(b, a); })},
       {"", "And", 2, comparison(nullptr, logical_and)},
       {"", "Or", 2, comparison(nullptr, logical_or)},
       {"", "Xor", 2, comparison(nullptr, logical_xor)},

@@ -90,7 +90,7 @@ void infer_range(NodeInference& n) {
     const Dim a = start->integers[0], b = limit->integers[0], step = delta->integers[0];
     if (step.is(0)) n.fail("a delta of 0");
     if (!step.constant()) return;
-    const Dim count = Dim::maximum(Dim(0) - Dim::floor_divide(a - b, step), 0);
+    const Dim count = Dim::maximum(Dim::ceil_divide(b - a, step), 0);
     auto out = unknown_contents(type, Dims{count});
     n.set(0, type, Dims{count});
     if (!out) return;
@@ -106,10 +106,8 @@ void infer_range(NodeInference& n) {
 
 InferRules generation_rules() {
   return {
-      {"", "Shape", 1, infer_shape},
-      {"", "Size", 1, infer_size},
-      {"", "Constant", 0, infer_constant},
-      {"", "ConstantOfShape", 1, infer_constant_of_shape},
+      {"", "Shape", 1, infer_shape},       {"", "Size", 1, infer_size},
+      {"", "Constant", 0, infer_constant}, {"", "ConstantOfShape", 1, infer_constant_of_shape},
       {"", "Range", 3, infer_range},
   };
 }

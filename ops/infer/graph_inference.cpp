@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "ops/infer/contents.h"
+#include "ops/infer/function_call.h"
 #include "ops/infer/node_inference.h"
 #include "ops/infer/schema_fallback.h"
 
@@ -31,6 +32,12 @@ void check_inputs(const Node& node, size_t wanted) {
 }
 
 }  // namespace
+
+std::map<std::string, int64_t> normalized_opsets(const std::map<std::string, int64_t>& imports) {
+  std::map<std::string, int64_t> out;
+  for (const auto& [domain, version] : imports) out[domain == "ai.onnx" ? "" : domain] = version;
+  return out;
+}
 
 int64_t fresh_number(std::string_view symbol) {
   int64_t number = -1;
@@ -64,26 +71,34 @@ void GraphInference::infer(Graph& graph) {
 }
 
 std::vector<Value*> GraphInference::infer(Node& node) {
-  return within([&] { return node.label(); }, [&] {
-    NodeInference context(inference_, node);
-    if (const InferRule* rule = find_infer_rule(node.domain(), node.type())) {
-      check_inputs(node, rule->min_inputs);
-      rule->infer(context);
-    } else {
-      infer_by_schema(context);
-    }
-    std::vector<Value*> changed;
-    for (size_t i = 0; i < node.output_count(); ++i) {
-      auto& [type, contents] = context.outputs_[i];
-      if (node.output(i) && assign(*node.output(i), type, std::move(contents))) changed.push_back(node.output(i));
-    }
-    return changed;
-  });
+  return within([&] { return node.label(); },
+                [&] {
+                  NodeInference context(inference_, node);
+                  const Model* model = inference_.model_;
+                  const Function* function = model && !model->functions.empty()
+                                                 ? model->find_function(node.domain(), node.type(), node.overload)
+                                                 : nullptr;
+                  if (function) {
+                    infer_call(context, *function);
+                  } else if (const InferRule* rule = find_infer_rule(node.domain(), node.type())) {
+                    check_inputs(node, rule->min_inputs);
+                    rule->infer(context);
+                  } else {
+                    infer_by_schema(context);
+                  }
+                  std::vector<Value*> changed;
+                  for (size_t i = 0; i < node.output_count(); ++i) {
+                    auto& [type, contents] = context.outputs_[i];
+                    if (node.output(i) && assign(*node.output(i), type, std::move(contents)))
+                      changed.push_back(node.output(i));
+                  }
+                  return changed;
+                });
 }
 
 bool GraphInference::assign(Value& value, const ValueType& type, std::optional<SymbolicTensor> contents) {
-  ValueType merged = within([&] { return fmt::format("value '{}'", value.name()); },
-                            [&] { return merge(value.type(), type); });
+  ValueType merged =
+      within([&] { return fmt::format("value '{}'", value.name()); }, [&] { return merge(value.type(), type); });
   name_unknown(merged);
   bool changed = !same_type(merged, value.type());
   if (changed) value.set_type(std::move(merged));

@@ -47,6 +47,8 @@ class GraphInference {
 
 // The N of "?N"; -1 for other symbols.
 int64_t fresh_number(std::string_view symbol);
+// With "" for the domain "ai.onnx".
+std::map<std::string, int64_t> normalized_opsets(const std::map<std::string, int64_t>& imports);
 // True for "?N".
 bool is_fresh(const Dim& dim);
 bool same_type(const ValueType& a, const ValueType& b);

@@ -25,19 +25,26 @@ int64_t first_fresh(Graph& graph) {
 
 }  // namespace
 
-Inference::Inference(const Model& model) : Inference(*model.graph, model.opset_imports) {}
+Inference::Inference(const Model& model)
+    : opsets_(normalized_opsets(model.opset_imports)), model_(&model), root_(model.graph.get()) {
+  run();
+}
 
-Inference::Inference(Graph& graph, const std::map<std::string, int64_t>& opset_imports) : root_(&graph) {
-  for (const auto& [domain, version] : opset_imports) opsets_[domain == "ai.onnx" ? "" : domain] = version;
-  fresh_ = first_fresh(graph);
+Inference::Inference(Graph& graph, const std::map<std::string, int64_t>& opset_imports)
+    : opsets_(normalized_opsets(opset_imports)), root_(&graph) {
+  run();
+}
+
+void Inference::run() {
+  fresh_ = first_fresh(*root_);
   GraphInference inference(*this);
-  for (Value* input : graph.inputs()) {
+  for (Value* input : root_->inputs()) {
     ValueType type = input->type();
     inference.name_unknown(type);
     input->set_type(std::move(type));
   }
-  inference.infer(graph);
-  inference.resolve_all(graph);
+  inference.infer(*root_);
+  inference.resolve_all(*root_);
 }
 
 const SymbolicTensor* Inference::contents(const Value* value) const {

@@ -22,8 +22,8 @@ struct SymbolicTensor {
 
   DataType type = DataType::kUndefined;
   std::vector<int64_t> shape;
-  std::vector<Dim> integers;                    // integer and bool tensors (bool: 0 or 1)
-  std::vector<std::optional<double>> reals;     // float tensors
+  std::vector<Dim> integers;                 // integer and bool tensors (bool: 0 or 1)
+  std::vector<std::optional<double>> reals;  // float tensors
 
   bool is_integer() const { return reals.empty(); }
   size_t size() const { return is_integer() ? integers.size() : reals.size(); }
@@ -53,21 +53,24 @@ class Inference {
  private:
   friend class NodeInference;
   friend class GraphInference;
+  friend class CallScope;
+
+  void run();
 
   struct Constant {
-    Tensor tensor;  // held, so that an address stands for one tensor only
+    Tensor tensor;  // held, so that its address stands for no other
     std::optional<SymbolicTensor> contents;
   };
 
   std::map<std::string, int64_t> opsets_;
-  const Model* model_ = nullptr;                            // for model-local functions; may be null
+  const Model* model_ = nullptr;  // for model-local functions; may be null
   Graph* root_ = nullptr;
   std::unordered_map<const Value*, SymbolicTensor> contents_;
   mutable std::unordered_map<const Value*, Constant> constants_;
-  std::map<std::string, Dim, std::less<>> equal_;           // fresh symbols that turned out to equal something
-  int64_t fresh_ = 0;                                       // the next "?N"
-  int64_t scope_ = 0;                                       // symbols below are not bound
-  int depth_ = 0;                                           // of nested function calls
+  std::map<std::string, Dim, std::less<>> equal_;  // fresh symbols that turned out to equal something
+  int64_t fresh_ = 0;                              // the next "?N"
+  int64_t scope_ = 0;                              // symbols below are not bound
+  int depth_ = 0;                                  // of nested function calls
 };
 
 }  // namespace attune

@@ -70,8 +70,8 @@ void infer_linear(NodeInference& n) {
 // ---- Einsum
 
 struct EinsumTerm {
-  std::string letters;                // without the ellipsis
-  std::optional<size_t> ellipsis;     // letters before it
+  std::string letters;             // without the ellipsis
+  std::optional<size_t> ellipsis;  // letters before it
 };
 
 EinsumTerm parse_term(const NodeInference& n, std::string_view text) {
@@ -116,8 +116,8 @@ void infer_einsum(NodeInference& n) {
     left.remove_prefix(comma + 1);
   }
   if (terms.size() != n.input_count()) n.fail(fmt::format("{} terms for {} inputs", terms.size(), n.input_count()));
-  const EinsumTerm output = arrow == std::string::npos ? implicit_output(terms)
-                                                       : parse_term(n, std::string_view(equation).substr(arrow + 2));
+  const EinsumTerm output =
+      arrow == std::string::npos ? implicit_output(terms) : parse_term(n, std::string_view(equation).substr(arrow + 2));
   std::map<char, Dim> sizes;
   std::optional<Dims> batch = Dims{};
   for (size_t k = 0; k < terms.size(); ++k) {
@@ -134,7 +134,8 @@ void infer_einsum(NodeInference& n) {
     for (size_t i = 0; i < letters; ++i) {
       const Dim d = (*shape)[i < before ? i : i + hidden];
       const auto [it, added] = sizes.try_emplace(term.letters[i], d);
-      if (!added) it->second = it->second.is(1) ? d : d.is(1) ? it->second : n.unify(it->second, d, "sizes of one letter");
+      if (!added)
+        it->second = it->second.is(1) ? d : d.is(1) ? it->second : n.unify(it->second, d, "sizes of one letter");
     }
     const auto begin = shape->begin() + static_cast<std::ptrdiff_t>(before);
     if (term.ellipsis && batch) batch = n.broadcast(*batch, Dims(begin, begin + static_cast<std::ptrdiff_t>(hidden)));
@@ -169,15 +170,13 @@ Window window_of(const NodeInference& n, size_t axes) {
   return w;
 }
 
-Dim ceil_divide(const Dim& a, int64_t b) { return Dim(0) - Dim::floor_divide(Dim(0) - a, b); }
-
 Dim window_count(const Window& w, size_t axis, size_t axes, const Dim& size, const Dim& kernel) {
   const int64_t stride = w.strides[axis];
-  if (w.auto_pad == "SAME_UPPER" || w.auto_pad == "SAME_LOWER") return ceil_divide(size, stride);
+  if (w.auto_pad == "SAME_UPPER" || w.auto_pad == "SAME_LOWER") return Dim::ceil_divide(size, stride);
   const int64_t padding = w.auto_pad == "VALID" ? 0 : w.pads[axis] + w.pads[axes + axis];
   const Dim reach = (kernel - 1) * Dim(w.dilations[axis]) + 1;
   const Dim room = size + padding - reach;
-  return (w.ceil_mode ? ceil_divide(room, stride) : Dim::floor_divide(room, stride)) + 1;
+  return (w.ceil_mode ? Dim::ceil_divide(room, stride) : Dim::floor_divide(room, stride)) + 1;
 }
 
 void infer_conv(NodeInference& n, DataType type, size_t weight) {
@@ -209,7 +208,8 @@ void infer_pool(NodeInference& n) {
   if (x->size() != kernel.size() + 2) n.fail("kernel_shape doesn't fit the input");
   const Window window = window_of(n, kernel.size());
   Dims out{(*x)[0], (*x)[1]};
-  for (size_t i = 0; i < kernel.size(); ++i) out.push_back(window_count(window, i, kernel.size(), (*x)[i + 2], kernel[i]));
+  for (size_t i = 0; i < kernel.size(); ++i)
+    out.push_back(window_count(window, i, kernel.size(), (*x)[i + 2], kernel[i]));
   n.set(0, n.element(0), out);
   n.set(1, DataType::kInt64, std::move(out));
 }

@@ -107,7 +107,8 @@ void infer_concat(NodeInference& n) {
       first = false;
       continue;
     }
-    if (part->size() != shape.size()) n.fail(fmt::format("ranks {} and {} can't be joined", shape.size(), part->size()));
+    if (part->size() != shape.size())
+      n.fail(fmt::format("ranks {} and {} can't be joined", shape.size(), part->size()));
     for (size_t i = 0; i < shape.size(); ++i)
       shape[i] = i == axis ? shape[i] + (*part)[i] : n.unify(shape[i], (*part)[i], fmt::format("sizes of axis {}", i));
   }
@@ -125,7 +126,8 @@ Dim clamp_bound(const Dim& bound, const Dim& size) {
   if (constant && *constant >= kFar) return size;
   if (constant && *constant <= -kFar) return 0;
   if (bound.at_least(0)) return Dim::minimum(bound, size);
-  if ((Dim(-1) - bound).at_least(0)) return Dim::maximum(size + bound, 0);
+  // -n counts from the end; nobody writes it for an n that may be 0, where it would mean the beginning.
+  if ((Dim(0) - bound).at_least(0)) return Dim::maximum(size + bound, 0);
   return {};
 }
 
@@ -144,15 +146,15 @@ SliceRange slice_range(const Dim& size, const Dim& start, const Dim& end, int64_
   if (step > 0) {
     const Dim first = clamp_bound(start, size), last = clamp_bound(end, size);
     const Dim span = Dim::maximum(last - first, 0);
-    return {Dim(0) - Dim::floor_divide(Dim(0) - span, step), first.constant()};
+    return {Dim::ceil_divide(span, step), first.constant()};
   }
   if (d == 0) return {0, 0};
   if (s && e && d) {
     const int64_t first = saturating_bound(*s, *d, 0, *d - 1), last = saturating_bound(*e, *d, -1, *d - 1);
-    return {Dim::maximum(Dim(0) - Dim::floor_divide(first - last, step), 0), first};
+    return {Dim::maximum(Dim::ceil_divide(last - first, step), 0), first};
   }
   const bool whole = s && e && (*s == -1 || *s >= kFar) && *e <= -kFar;
-  return {whole ? Dim(0) - Dim::floor_divide(size, step) : Dim(), std::nullopt};
+  return {whole ? Dim::ceil_divide(Dim(0) - size, step) : Dim(), std::nullopt};
 }
 
 void infer_slice(NodeInference& n) {
@@ -243,7 +245,8 @@ void infer_gather_nd(NodeInference& n) {
   if (!from || !last.constant()) return n.set(0, n.element(0));
   const int64_t depth = last.constant().value_or(0);
   const auto rank = static_cast<int64_t>(from->size());
-  if (batch < 0 || depth < 1 || depth > rank - batch) n.fail(fmt::format("indices of {} axes for rank {}", depth, rank));
+  if (batch < 0 || depth < 1 || depth > rank - batch)
+    n.fail(fmt::format("indices of {} axes for rank {}", depth, rank));
   Dims to(indices->begin(), indices->end() - 1);
   to.insert(to.end(), from->begin() + (batch + depth), from->end());
   n.set(0, n.element(0), std::move(to));
@@ -314,7 +317,7 @@ Dims split_sizes(NodeInference& n, const Dim& size) {
   if (n.has(1)) return out;
   const int64_t count = n.node().attr_int("num_outputs", parts);
   if (count < parts || count < 1) n.fail(fmt::format("{} parts for {} outputs", count, parts));
-  const Dim part = Dim(0) - Dim::floor_divide(Dim(0) - size, count);
+  const Dim part = Dim::ceil_divide(size, count);
   std::fill(out.begin(), out.end(), part);
   if (count == parts) out.back() = size - part * Dim(count - 1);
   return out;

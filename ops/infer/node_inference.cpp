@@ -78,8 +78,8 @@ Dim NodeInference::broadcast(const Dim& a, const Dim& b) const {
   const auto x = a.constant(), y = b.constant();
   if (x && y) fail(fmt::format("sizes {} and {} don't broadcast", *x, *y));
   // What isn't 1 is the result (the other is 1 or the same).
-  if (a.at_least(2) || a.is(0)) return a;
-  if (b.at_least(2) || b.is(0)) return b;
+  if (a.at_least(2) || a.is(0) || b.clips(a)) return a;
+  if (b.at_least(2) || b.is(0) || a.clips(b)) return b;
   return {};
 }
 
@@ -104,15 +104,14 @@ size_t NodeInference::axis(int64_t axis, size_t rank) const {
   return static_cast<size_t>(axis < 0 ? axis + r : axis);
 }
 
-void NodeInference::fail(std::string message) const {
-  throw Error(Error::Kind::kInvalidModel, std::move(message));
-}
+void NodeInference::fail(std::string message) const { throw Error(Error::Kind::kInvalidModel, std::move(message)); }
 
 const InferRule* find_infer_rule(std::string_view domain, std::string_view type) {
   static const auto table = [] {
     std::map<std::pair<std::string_view, std::string_view>, InferRule> out;
-    for (auto family : {control_flow_rules, elementwise_rules, generation_rules, linear_algebra_rules, movement_rules, normalization_rules,
-                        recurrent_rules, reduction_rules, reshape_rules})
+    for (auto family :
+         {attention_rules, control_flow_rules, elementwise_rules, generation_rules, linear_algebra_rules,
+          movement_rules, normalization_rules, recurrent_rules, reduction_rules, reshape_rules, sequence_rules})
       for (InferRule& rule : family()) out.emplace(std::pair(rule.domain, rule.type), std::move(rule));
     return out;
   }();

@@ -80,6 +80,7 @@ const InferRule* find_infer_rule(std::string_view domain, std::string_view type)
 
 // Rules by family; each is defined in the file of that name.
 using InferRules = std::vector<InferRule>;
+InferRules attention_rules();
 InferRules control_flow_rules();
 InferRules elementwise_rules();
 InferRules generation_rules();
@@ -89,5 +90,6 @@ InferRules normalization_rules();
 InferRules recurrent_rules();
 InferRules reduction_rules();
 InferRules reshape_rules();
+InferRules sequence_rules();
 
 }  // namespace attune

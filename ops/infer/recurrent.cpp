@@ -21,7 +21,8 @@ void infer_recurrent(NodeInference& n) {
   }
   const DataType type = n.element(0);
   n.set(0, type, batch_first ? Dims{batch, length, directions, width} : Dims{length, directions, batch, width});
-  for (size_t k = 1; k < 3; ++k) n.set(k, type, batch_first ? Dims{batch, directions, width} : Dims{directions, batch, width});
+  for (size_t k = 1; k < 3; ++k)
+    n.set(k, type, batch_first ? Dims{batch, directions, width} : Dims{directions, batch, width});
 }
 
 }  // namespace

@@ -107,10 +107,14 @@ InferRules reduction_rules() {
   const Reduction maximum{[](double a, double b) { return std::max(a, b); }, Dim::maximum};
   const Reduction minimum{[](double a, double b) { return std::min(a, b); }, Dim::minimum};
   InferRules rules{
-      {"", "ReduceSum", 1, reduction(sum)},     {"", "ReduceProd", 1, reduction(product)},
-      {"", "ReduceMax", 1, reduction(maximum)}, {"", "ReduceMin", 1, reduction(minimum)},
-      {"", "ArgMax", 1, infer_arg},             {"", "ArgMin", 1, infer_arg},
-      {"", "TopK", 1, infer_top_k},             {"", "NonZero", 1, infer_non_zero},
+      {"", "ReduceSum", 1, reduction(sum)},
+      {"", "ReduceProd", 1, reduction(product)},
+      {"", "ReduceMax", 1, reduction(maximum)},
+      {"", "ReduceMin", 1, reduction(minimum)},
+      {"", "ArgMax", 1, infer_arg},
+      {"", "ArgMin", 1, infer_arg},
+      {"", "TopK", 1, infer_top_k},
+      {"", "NonZero", 1, infer_non_zero},
   };
   for (const char* type : {"ReduceMean", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"})
     rules.push_back({"", type, 1, reduction()});

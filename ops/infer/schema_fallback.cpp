@@ -62,7 +62,8 @@ ValueType read_type(const onnx::TypeProto& proto) {
       return ValueType::of(t.element, t.shape);
     }
     case onnx::TypeProto::kSparseTensorType:
-      return {ValueType::Kind::kSparseTensor, read_tensor_type(proto.sparse_tensor_type()), nullptr, DataType::kUndefined};
+      return {ValueType::Kind::kSparseTensor, read_tensor_type(proto.sparse_tensor_type()), nullptr,
+              DataType::kUndefined};
     case onnx::TypeProto::kSequenceType:
       return ValueType::sequence(read_type(proto.sequence_type().elem_type()));
     case onnx::TypeProto::kOptionalType:
@@ -119,21 +120,29 @@ bool write_attribute(const std::string& name, const Attribute& attribute, onnx::
     return true;
   };
   return std::visit(
-      Overloaded{
-          [&](int64_t v) { return proto.set_i(v), proto.set_type(Proto::INT), true; },
-          [&](float v) { return proto.set_f(v), proto.set_type(Proto::FLOAT), true; },
-          [&](const std::string& v) { return proto.set_s(v), proto.set_type(Proto::STRING), true; },
-          [&](const Tensor& v) {
-            if (v.count() > kLargestConstant || !v.defined()) return false;
-            return write_tensor(v, *proto.mutable_t()), proto.set_type(Proto::TENSOR), true;
-          },
-          [&](const ValueType& v) { return write_type(v, *proto.mutable_tp()), proto.set_type(Proto::TYPE_PROTO), true; },
-          [&](const std::vector<int64_t>& v) { return list(v, [&](int64_t i) { proto.add_ints(i); }, Proto::INTS); },
-          [&](const std::vector<float>& v) { return list(v, [&](float f) { proto.add_floats(f); }, Proto::FLOATS); },
-          [&](const std::vector<std::string>& v) {
-            return list(v, [&](const std::string& s) { proto.add_strings(s); }, Proto::STRINGS);
-          },
-          [](const auto&) { return false; }},
+      Overloaded{[&](int64_t v) { return proto.set_i(v), proto.set_type(Proto::INT), true; },
+                 [&](float v) { return proto.set_f(v), proto.set_type(Proto::FLOAT), true; },
+                 [&](const std::string& v) { return proto.set_s(v), proto.set_type(Proto::STRING), true; },
+                 [&](const Tensor& v) {
+                   if (v.count() > kLargestConstant || !v.defined()) return false;
+                   return write_tensor(v, *proto.mutable_t()), proto.set_type(Proto::TENSOR), true;
+                 },
+                 [&](const ValueType& v) {
+                   return write_type(v, *proto.mutable_tp()), proto.set_type(Proto::TYPE_PROTO), true;
+                 },
+                 [&](const std::vector<int64_t>& v) {
+                   return list(
+                       v, [&](int64_t i) { proto.add_ints(i); }, Proto::INTS);
+                 },
+                 [&](const std::vector<float>& v) {
+                   return list(
+                       v, [&](float f) { proto.add_floats(f); }, Proto::FLOATS);
+                 },
+                 [&](const std::vector<std::string>& v) {
+                   return list(
+                       v, [&](const std::string& s) { proto.add_strings(s); }, Proto::STRINGS);
+                 },
+                 [](const auto&) { return false; }},
       attribute);
 }
 

@@ -24,7 +24,8 @@ void count_known(const Graph& graph, Coverage& coverage) {
       ++coverage.all;
       bool known = v->tensor_type().has_rank();
       for (int axis = 0; axis < v->tensor_type().rank(); ++axis) {
-        for (const std::string& symbol : v->tensor_type().dim(axis).symbols()) known = known && !symbol.starts_with('?');
+        for (const std::string& symbol : v->tensor_type().dim(axis).symbols())
+          known = known && !symbol.starts_with('?');
       }
       coverage.known += known;
     }
