@@ -1,5 +1,6 @@
 #include "graph/dim.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -97,7 +98,7 @@ TEST(Dim, OverflowIsUnknown) {
   EXPECT_FALSE(Dim::floor_divide(least, -1).known());
   EXPECT_EQ(Dim::modulo(least, -1), Dim(0));
   Dim product(1);
-  for (int i = 0; i < 40; ++i) product = product * (Dim::symbol("x" + std::to_string(i)) + 1);
+  for (int i = 0; i < 40; ++i) product = product * (Dim::symbol(fmt::format("x{}", i)) + 1);
   EXPECT_FALSE(product.known());
 }
 
