@@ -25,6 +25,8 @@ struct Command {
   Action (*add)(CLI::App& command);  // declares the options; they live in the Action
 };
 
+Action add_bench(CLI::App& command);
+Action add_generate(CLI::App& command);
 Action add_inspect(CLI::App& command);
 Action add_run(CLI::App& command);
 

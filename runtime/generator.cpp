@@ -179,7 +179,7 @@ Generator& Generator::operator=(Generator&&) noexcept = default;
 
 Generator Generator::load(const std::filesystem::path& folder, const GeneratorOptions& options) {
   auto impl = std::make_unique<Impl>(options);
-  impl->defaults = read_generation_config(configuration_folder(folder));
+  impl->defaults = options_of(folder);
   within(folder.string(), [&] { impl->load(find_model_files(folder)); });
   return Generator(std::move(impl));
 }
@@ -187,6 +187,10 @@ Generator Generator::load(const std::filesystem::path& folder, const GeneratorOp
 std::vector<std::vector<Generation>> Generator::generate(const TensorMap& inputs, const GenerationOptions& options,
                                                          const TokenCallback& callback) {
   return impl_->generate(inputs, options, callback);
+}
+
+GenerationOptions Generator::options_of(const std::filesystem::path& folder) {
+  return read_generation_config(configuration_folder(folder));
 }
 
 const GenerationOptions& Generator::defaults() const { return impl_->defaults; }

@@ -49,7 +49,8 @@ class Generator {
   std::vector<std::vector<Generation>> generate(const TensorMap& inputs, const GenerationOptions& options,
                                                 const TokenCallback& callback = {});
 
-  // The folder's generation_config.json.
+  // The options of a folder's generation_config.json, as load() reads them.
+  static GenerationOptions options_of(const std::filesystem::path& folder);
   const GenerationOptions& defaults() const;
   const GenerationTiming& timing() const;
 

@@ -1,0 +1,163 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/generation_input.h"
+#include "runtime/generator.h"
+
+namespace attune::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Options {
+  std::string folder, ids, features, request;
+  int64_t max_new = 0, beams = 0;
+  int threads = 0;
+  bool alignments = false;
+  bool json = false;
+};
+
+struct Request {
+  TensorMap inputs;
+  GenerationOptions options;
+};
+
+[[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
+
+json read_json(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw Error(Error::Kind::kIo, fmt::format("{}: can't be opened", file.string()));
+  json parsed = json::parse(in, nullptr, false);
+  if (parsed.is_discarded()) invalid(fmt::format("{}: not valid JSON", file.string()));
+  return parsed;
+}
+
+// A matrix of integers or numbers, given as nested lists.
+Tensor tensor_of(const std::string& name, const json& value) {
+  Shape shape;
+  for (const json* level = &value; level->is_array(); level = &level->front()) {
+    shape.push_back(static_cast<int64_t>(level->size()));
+    if (level->empty()) invalid(fmt::format("input '{}' is empty", name));
+  }
+  std::vector<double> numbers;
+  bool integers = true;
+  const std::function<void(const json&, size_t)> collect = [&](const json& v, size_t depth) {
+    if (v.is_array() != (depth < shape.rank()) || (v.is_array() && static_cast<int64_t>(v.size()) != shape[depth]) ||
+        (!v.is_array() && !v.is_number()))
+      invalid(fmt::format("input '{}': expected lists of numbers of equal length", name));
+    if (v.is_array()) {
+      for (const json& inner : v) collect(inner, depth + 1);
+    } else {
+      integers = integers && v.is_number_integer();
+      numbers.push_back(v.get<double>());
+    }
+  };
+  collect(value, 0);
+  if (integers) return Tensor::from<int64_t>(shape, std::vector<int64_t>(numbers.begin(), numbers.end()));
+  return Tensor::from<float>(shape, std::vector<float>(numbers.begin(), numbers.end()));
+}
+
+Request read_request(const fs::path& file, const GenerationOptions& defaults) {
+  const json object = read_json(file);
+  if (!object.is_object()) invalid(fmt::format("{}: expected an object with inputs and args", file.string()));
+  Request request{{}, defaults};
+  if (object.contains("inputs_npz")) {
+    const fs::path npz = object["inputs_npz"].get<std::string>();
+    request.inputs = read_named(npz.is_absolute() ? npz : file.parent_path() / npz);
+  } else if (object.contains("inputs") && object["inputs"].is_object()) {
+    for (const auto& [name, value] : object["inputs"].items()) request.inputs[name] = tensor_of(name, value);
+  } else {
+    invalid(fmt::format("{}: expected 'inputs' or 'inputs_npz'", file.string()));
+  }
+  if (const auto it = request.inputs.find("decoder_input_ids"); it != request.inputs.end()) {
+    const Tensor& prompts = it->second.tensor();
+    const auto values = prompts.to_int64();
+    const auto width = static_cast<std::ptrdiff_t>(prompts.shape().back());
+    for (auto at = values.begin(); at != values.end(); at += width)
+      request.options.decoder_input_ids.emplace_back(at, at + width);
+    request.inputs.erase(it);
+  }
+  if (object.contains("args")) read_generation_options(object["args"].dump(), request.options);
+  if (object.contains("max_new_tokens")) {
+    const json length{{"max_new_tokens", object["max_new_tokens"]}};
+    read_generation_options(length.dump(), request.options);
+  }
+  return request;
+}
+
+json result_json(const std::vector<std::vector<Generation>>& generations, const GenerationOptions& options) {
+  json out{{"sequences", padded_sequences(generations, options)}};
+  json scores = json::array(), alignments = json::array();
+  for (const auto& source : generations)
+    for (const Generation& g : source) {
+      if (g.score) scores.push_back(*g.score);
+      alignments.push_back(g.alignment);
+    }
+  if (!scores.empty()) out["scores"] = scores;
+  if (options.output_alignments) out["alignments"] = alignments;
+  return out;
+}
+
+void print_tokens(const std::vector<std::vector<Generation>>& generations) {
+  for (const auto& source : generations)
+    for (const Generation& g : source) {
+      print(g.score ? fmt::format("{:.4f}\t", *g.score) : std::string());
+      print_line(fmt::format("{}", fmt::join(g.tokens, " ")));
+    }
+}
+
+int generate(const Options& o) {
+  // A request is read before the model is: what is wrong with it shows at once.
+  const bool by_request = !o.request.empty();
+  if (static_cast<int>(by_request) + static_cast<int>(!o.ids.empty()) + static_cast<int>(!o.features.empty()) != 1)
+    invalid("expected one of --ids, --features and --request");
+  Request request;
+  request.options = Generator::options_of(o.folder);
+  if (by_request) {
+    request = read_request(o.request, request.options);
+  } else {
+    request.inputs = o.ids.empty() ? read_named(o.features) : read_ids(o.ids);
+  }
+  if (o.max_new > 0) request.options.max_new_tokens = o.max_new;
+  if (o.beams > 0) request.options.num_beams = o.beams;
+  if (o.alignments) request.options.output_alignments = true;
+  check(request.options);
+
+  GeneratorOptions options;
+  options.session.threads = o.threads;
+  options.alignments = request.options.output_alignments;
+  Generator generator = Generator::load(o.folder, options);
+  const auto generations = generator.generate(request.inputs, request.options);
+  if (o.json) {
+    print_json(result_json(generations, request.options));
+  } else {
+    print_tokens(generations);
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+Action add_generate(CLI::App& command) {
+  const auto o = std::make_shared<Options>();
+  command.add_option("folder", o->folder, "Folder of an encoder-decoder model: encoder*.onnx, decoder*.onnx")
+      ->required();
+  command.add_option("--ids", o->ids, "Token ids: .npy, or text with one source a line");
+  command.add_option("--features", o->features, "Inputs of the encoder by name: .npz");
+  command.add_option("--request", o->request, "JSON file: inputs (or inputs_npz) and args, named as Hugging Face does");
+  command.add_option("--max-new", o->max_new, "New tokens at most");
+  command.add_option("--beams", o->beams, "Beams (1: greedy)");
+  command.add_option("--threads", o->threads, "Threads; 0: the physical cores");
+  command.add_flag("--alignments", o->alignments, "Give the weights of cross-attention (with --json)");
+  command.add_flag("--json", o->json, "Print JSON: sequences, scores, alignments");
+  return [o] { return generate(*o); };
+}
+
+}  // namespace attune::cli

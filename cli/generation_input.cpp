@@ -1,0 +1,79 @@
+#include "cli/generation_input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <vector>
+
+#include "graph/io/npy.h"
+
+namespace attune::cli {
+namespace {
+
+[[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
+
+std::vector<int64_t> parse_line(const std::string& line, const std::string& where) {
+  std::vector<int64_t> ids;
+  const char* p = line.data();
+  const char* end = p + line.size();
+  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == ',' || c == '\r' || c == '[' || c == ']'; };
+  while (true) {
+    p = std::find_if_not(p, end, blank);
+    if (p == end) return ids;
+    int64_t id = 0;
+    const auto [after, error] = std::from_chars(p, end, id);
+    if (error != std::errc() || (after != end && !blank(*after))) invalid(fmt::format("{}: not a list of ids", where));
+    ids.push_back(id);
+    p = after;
+  }
+}
+
+TensorMap with_mask(const std::vector<std::vector<int64_t>>& rows) {
+  size_t width = 0;
+  for (const auto& r : rows) width = std::max(width, r.size());
+  std::vector<int64_t> ids, mask;
+  for (const auto& r : rows) {
+    ids.insert(ids.end(), r.begin(), r.end());
+    ids.resize(ids.size() + width - r.size(), 0);
+    mask.insert(mask.end(), r.size(), 1);
+    mask.resize(mask.size() + width - r.size(), 0);
+  }
+  const Shape shape{static_cast<int64_t>(rows.size()), static_cast<int64_t>(width)};
+  return {{"input_ids", Tensor::from<int64_t>(shape, ids)}, {"attention_mask", Tensor::from<int64_t>(shape, mask)}};
+}
+
+}  // namespace
+
+TensorMap read_ids(const std::filesystem::path& file) {
+  std::vector<std::vector<int64_t>> rows;
+  if (file.extension() == ".npy") {
+    const Tensor ids = read_npy(file);
+    if (ids.rank() != 1 && ids.rank() != 2)
+      invalid(fmt::format("{}: expected shape (sources, length), got {}", file.string(), ids.shape().to_string()));
+    const auto values = ids.to_int64();
+    const auto width = static_cast<size_t>(ids.shape().back());
+    for (size_t at = 0; at + width <= values.size() && width > 0; at += width)
+      rows.emplace_back(values.begin() + static_cast<std::ptrdiff_t>(at),
+                        values.begin() + static_cast<std::ptrdiff_t>(at + width));
+  } else {
+    std::ifstream in(file);
+    if (!in) throw Error(Error::Kind::kIo, fmt::format("{}: can't be opened", file.string()));
+    size_t number = 0;
+    for (std::string line; std::getline(in, line);) {
+      auto ids = parse_line(line, fmt::format("{}:{}", file.string(), ++number));
+      if (!ids.empty()) rows.push_back(std::move(ids));
+    }
+  }
+  if (rows.empty()) invalid(fmt::format("{}: holds no ids", file.string()));
+  return with_mask(rows);
+}
+
+TensorMap read_named(const std::filesystem::path& file) {
+  TensorMap inputs;
+  for (auto& [name, tensor] : read_npz(file)) inputs[name] = std::move(tensor);
+  return inputs;
+}
+
+}  // namespace attune::cli
