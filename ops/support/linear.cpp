@@ -15,11 +15,12 @@ bool LinearWeights::serves(const Tensor& weights) {
 }
 
 LinearWeights::LinearWeights(const Tensor& weights, bool transposed, const KernelOptions& options)
-    : weights_(weights),
-      transposed_(transposed),
-      inner_(weights.dim(transposed ? 1 : 0)),
-      columns_(weights.dim(transposed ? 0 : 1)) {
-  if (options.pack_weights && inner_ > 0 && columns_ > 0) panels_ = PanelWeights::pack(weights, transposed);
+    : inner_(weights.dim(transposed ? 1 : 0)), columns_(weights.dim(transposed ? 0 : 1)), transposed_(transposed) {
+  if (options.pack_weights && inner_ > 0 && columns_ > 0) {
+    panels_ = PanelWeights::pack(weights, transposed);
+  } else {
+    plain_ = weights;
+  }
 }
 
 void LinearWeights::run(const float* x, int64_t rows, float* y, const Epilogue& epilogue, BufferPool* pool) const {
@@ -34,26 +35,15 @@ void LinearWeights::run(const float* x, int64_t rows, float* y, const Epilogue& 
     std::copy(y, y + rows * columns_, copy);
     after.residual = copy;
   }
-  if (inner_ == 0) {
-    std::fill_n(y, rows * columns_, 0.0F);
-    return apply_epilogue(y, rows, columns_, after);
-  }
-  const bool narrow = weights_.type() != DataType::kFloat;
-  if (panels_.defined() && (rows <= kFewRows || narrow)) return panels_.multiply(x, inner_, rows, y, columns_, after);
-  const FloatView<float> weights(weights_, pool);
-  const onednn::MatMulSpec spec{{DataType::kFloat, {rows, inner_}, {inner_, 1}},
-                                {DataType::kFloat, {inner_, columns_}, transposed_ ? Shape{1, inner_} : Shape{columns_, 1}},
-                                {DataType::kFloat, {rows, columns_}, {columns_, 1}}};
-  const auto primitive = onednn::find_matmul(primitives_, spec);
-  if (!primitive) return PanelWeights::pack(weights_, transposed_).multiply(x, inner_, rows, y, columns_, after);
-  primitive->run(x, weights.data(), y, pool);
+  if (panels_.defined()) return panels_.multiply(x, inner_, rows, y, columns_, after);
+  const FloatView<float> weights(plain_, pool);
+  const MatrixView w{weights.data(), plain_.shape(), {plain_.dim(1), 1}};
+  product_.run({x, {rows, inner_}, {inner_, 1}}, transposed_ ? w.transposed() : w, y, pool);
   apply_epilogue(y, rows, columns_, after);
 }
 
 std::string LinearWeights::implementation() const {
-  const auto primitive = primitives_.newest();
-  if (primitive) return primitive->implementation();
-  return panels_.defined() ? fmt::format("panels:{}", PanelWeights::instruction_set()) : "none yet";
+  return panels_.defined() ? fmt::format("panels:{}", PanelWeights::instruction_set()) : product_.implementation();
 }
 
 void apply_epilogue(float* y, int64_t rows, int64_t columns, const Epilogue& e) {

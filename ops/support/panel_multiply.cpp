@@ -102,13 +102,23 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
         for (size_t v = 0; v < kVectors; ++v) sum[q][r][v] = hn::Zero(df);
     }
     for (int64_t k = 0; k < inner; ++k) {
-      VF xs[kRows];
-      for (size_t r = 0; r < kRows; ++r) xs[r] = hn::Set(df, x[r][k]);
-      for (size_t q = 0; q < kPanels; ++q)
-        for (size_t v = 0; v < kVectors; ++v) {
-          const VF w = load_weights<kStorage>(panel[q], k, v);
-          for (size_t r = 0; r < kRows; ++r) sum[q][r][v] = hn::MulAdd(xs[r], w, sum[q][r][v]);
+      if constexpr (kPanels == 1) {
+        // One broadcast at a time: the accumulators leave few registers.
+        VF w[kVectors];
+        for (size_t v = 0; v < kVectors; ++v) w[v] = load_weights<kStorage>(panel[0], k, v);
+        for (size_t r = 0; r < kRows; ++r) {
+          const VF xr = hn::Set(df, x[r][k]);
+          for (size_t v = 0; v < kVectors; ++v) sum[0][r][v] = hn::MulAdd(xr, w[v], sum[0][r][v]);
         }
+      } else {
+        VF xs[kRows];
+        for (size_t r = 0; r < kRows; ++r) xs[r] = hn::Set(df, x[r][k]);
+        for (size_t q = 0; q < kPanels; ++q)
+          for (size_t v = 0; v < kVectors; ++v) {
+            const VF w = load_weights<kStorage>(panel[q], k, v);
+            for (size_t r = 0; r < kRows; ++r) sum[q][r][v] = hn::MulAdd(xs[r], w, sum[q][r][v]);
+          }
+      }
     }
     for (size_t q = 0; q < kPanels; ++q)
       for (size_t r = 0; r < kRows; ++r)
