@@ -33,7 +33,8 @@ class Dim {
   std::string as_symbol() const;
   std::set<std::string> symbols() const;
   std::string to_string() const;  // "?" if unknown; parse(to_string()) gives it back
-  // The text this was parsed from where to_string() writes it otherwise; else empty. Arithmetic drops it.
+  // The text this was parsed from where to_string() writes it otherwise, or it is a number; else empty. Arithmetic
+  // drops it.
   std::string source_text() const { return source_ ? *source_ : std::string(); }
 
   // Sizes are not negative. True if that (symbols >= 0) proves this >= bound.

@@ -129,7 +129,7 @@ Dim Dim::parse(std::string_view text) {
     std::replace(name.begin(), name.end(), '\'', '_');
     d = symbol(std::move(name));
   }
-  if (d.to_string() != text) d.source_ = std::make_shared<const std::string>(text);
+  if (d.constant() || d.to_string() != text) d.source_ = std::make_shared<const std::string>(text);
   return d;
 }
 

@@ -13,7 +13,8 @@ namespace {
 [[noreturn]] void internal(std::string message) { throw Error(Error::Kind::kInternal, std::move(message)); }
 
 void remove_use(std::vector<Use>& uses, const Node* node, size_t index) {
-  const auto it = std::find_if(uses.begin(), uses.end(), [&](const Use& u) { return u.node == node && u.index == index; });
+  const auto it =
+      std::find_if(uses.begin(), uses.end(), [&](const Use& u) { return u.node == node && u.index == index; });
   if (it == uses.end()) return;
   *it = uses.back();
   uses.pop_back();
@@ -55,9 +56,10 @@ bool Value::is_graph_output() const {
 }
 
 const Tensor* Value::constant() const noexcept {
-  if (initializer_) return is_input_ ? nullptr : &*initializer_;
-  if (producer_ && producer_->is("Constant")) return producer_->find<Tensor>("value");
-  return nullptr;
+  const Tensor* tensor = nullptr;
+  if (initializer_ && !is_input_) tensor = &*initializer_;
+  if (producer_ && producer_->is("Constant")) tensor = producer_->find<Tensor>("value");
+  return tensor && tensor->defined() ? tensor : nullptr;
 }
 
 // ---- Node
@@ -85,7 +87,8 @@ Value* Node::add_output(std::string name) {
 
 void Node::remove_output(size_t i) {
   if (i < outputs_.size() && outputs_[i]) {
-    if (!outputs_[i]->uses_.empty() || outputs_[i]->is_graph_output()) internal("an output in use was removed: " + label());
+    if (!outputs_[i]->uses_.empty() || outputs_[i]->is_graph_output())
+      internal("an output in use was removed: " + label());
     outputs_[i].reset();
   }
   while (!outputs_.empty() && !outputs_.back()) outputs_.pop_back();
@@ -195,8 +198,8 @@ Node* Graph::add_node(std::string domain, std::string type, std::vector<Value*> 
   return link(nodes_.end(), std::move(domain), std::move(type), std::move(inputs), outputs, std::move(attributes));
 }
 
-Node* Graph::insert_node(Node* before, std::string domain, std::string type, std::vector<Value*> inputs,
-                         size_t outputs, Attributes attributes) {
+Node* Graph::insert_node(Node* before, std::string domain, std::string type, std::vector<Value*> inputs, size_t outputs,
+                         Attributes attributes) {
   return link(before->position_, std::move(domain), std::move(type), std::move(inputs), outputs, std::move(attributes));
 }
 
@@ -305,8 +308,12 @@ std::vector<Node*> Graph::topological_order() const {
       if (!v || v->graph_ != this || !v->producer_) continue;
       char& s = state[v->producer_];
       if (s == kOpen) {
+        const auto begin =
+            std::find_if(stack.begin(), stack.end(), [&](const Frame& g) { return g.node == v->producer_; });
+        constexpr std::ptrdiff_t kNamed = 8;
         std::string cycle;
-        for (const Frame& g : stack) cycle += g.node->label() + " -> ";
+        for (auto g = begin; g != stack.end() && g - begin < kNamed; ++g) cycle += g->node->label() + " <- ";
+        if (stack.end() - begin > kNamed) cycle += "... <- ";
         invalid("the graph has a cycle: " + cycle + v->producer_->label());
       }
       if (s == kNew) {
@@ -452,40 +459,66 @@ void Graph::verify() const {
   topological_order();
 }
 
-void Graph::assign_names() {
-  std::set<std::string, std::less<>> used;
-  const std::function<void(const Graph&)> collect = [&](const Graph& g) {
-    for (const Value* v : g.input_list_) used.insert(v->name_);
-    for (const auto& v : g.constants_) used.insert(v->name_);
-    for (const auto& n : g.nodes_) {
-      used.insert(n->name);
-      for (const auto& o : n->outputs_)
-        if (o) used.insert(o->name_);
-      for (const Graph* b : n->subgraphs()) collect(*b);
+namespace {
+
+// Gives names within one model: what is unnamed, or named as another value of its graph or one that its graph
+// takes from outside, gets a new one.
+class Namer {
+ public:
+  explicit Namer(const Graph& graph) { collect(graph); }
+
+  void assign(Graph& graph, std::unordered_set<std::string> visible) {
+    // Inputs and outputs of the graph keep their names: those are how it is called.
+    for (Value* v : graph.inputs()) name(*v, "input", visible);
+    std::unordered_set<const Value*> named(graph.inputs().begin(), graph.inputs().end());
+    for (Value* v : graph.outputs())
+      if (v && named.insert(v).second) name(*v, v->producer() ? v->producer()->type() + "_out" : "constant", visible);
+    for (const auto& v : graph.constants())
+      if (!named.contains(v.get())) name(*v, "constant", visible);
+    for (const auto& n : graph.nodes()) {
+      if (n->name.empty()) n->name = fresh(n->type());
+      for (size_t i = 0; i < n->output_count(); ++i)
+        if (Value* o = n->output(i); o && !named.contains(o)) name(*o, n->type() + "_out", visible);
     }
-  };
-  collect(*this);
-  std::unordered_map<std::string, size_t> next;
-  const auto fresh = [&](const std::string& stem) {
+    for (const auto& n : graph.nodes())
+      for (Graph* body : n->subgraphs()) {
+        std::unordered_set<std::string> captured;
+        for (const Value* v : body->captured()) captured.emplace(v->name());
+        assign(*body, std::move(captured));
+      }
+  }
+
+ private:
+  void collect(const Graph& graph) {
+    for (const Value* v : graph.inputs()) used_.emplace(v->name());
+    for (const auto& v : graph.constants()) used_.emplace(v->name());
+    for (const auto& n : graph.nodes()) {
+      used_.insert(n->name);
+      for (size_t i = 0; i < n->output_count(); ++i)
+        if (n->output(i)) used_.emplace(n->output(i)->name());
+      for (const Graph* body : n->subgraphs()) collect(*body);
+    }
+  }
+  std::string fresh(const std::string& stem) {
     for (;;) {
-      std::string name = fmt::format("{}_{}", stem, next[stem]++);
-      if (used.insert(name).second) return name;
+      std::string name = fmt::format("{}_{}", stem, next_[stem]++);
+      if (used_.insert(name).second) return name;
     }
-  };
-  const std::function<void(Graph&)> assign = [&](Graph& g) {
-    for (Value* v : g.input_list_)
-      if (v->name_.empty()) v->name_ = fresh("input");
-    for (const auto& v : g.constants_)
-      if (v->name_.empty()) v->name_ = fresh("constant");
-    for (const auto& n : g.nodes_) {
-      if (n->name.empty()) n->name = fresh(n->type_);
-      for (const auto& o : n->outputs_)
-        if (o && o->name_.empty()) o->name_ = fresh(n->type_ + "_out");
-      for (Graph* b : n->subgraphs()) assign(*b);
+  }
+  void name(Value& value, const std::string& stem, std::unordered_set<std::string>& visible) {
+    if (value.name().empty() || !visible.emplace(value.name()).second) {
+      value.set_name(fresh(value.name().empty() ? stem : std::string(value.name())));
+      visible.emplace(value.name());
     }
-  };
-  assign(*this);
-}
+  }
+
+  std::unordered_set<std::string> used_;
+  std::unordered_map<std::string, size_t> next_;
+};
+
+}  // namespace
+
+void Graph::assign_names() { Namer(*this).assign(*this, {}); }
 
 // ---- Model
 

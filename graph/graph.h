@@ -218,7 +218,9 @@ class Graph {
   // Checks the invariants (uses match inputs, names unique per scope, no cycle, outputs owned here or outside,
   // values visible where they are used). Throws Error(kInvalidModel).
   void verify() const;
-  // Gives every unnamed value and node a name that is unique in the whole model.
+  // Gives every unnamed value and node a name that is unique in the whole model, and a new one to values that are
+  // named as another of their graph, or as one that their graph takes from outside (the inputs and outputs of this
+  // graph keep theirs).
   void assign_names();
 
  private:

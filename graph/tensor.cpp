@@ -12,7 +12,8 @@ namespace {
 size_t checked_bytes(DataType type, const Shape& shape) {
   int64_t count = 1;
   for (const int64_t size : shape) {
-    if (size < 0) throw Error(Error::Kind::kInvalidArgument, fmt::format("negative size in shape {}", shape.to_string()));
+    if (size < 0)
+      throw Error(Error::Kind::kInvalidArgument, fmt::format("negative size in shape {}", shape.to_string()));
     if (__builtin_mul_overflow(count, size, &count))
       throw Error(Error::Kind::kLimit, fmt::format("shape {} has too many elements", shape.to_string()));
   }
@@ -49,6 +50,17 @@ void convert(const Tensor& t, std::vector<Out>& out) {
     } else {
       out[i] = static_cast<Out>(p[i]);
     }
+  }
+}
+
+// Integers of 2 or 4 bits, packed from the low bits on.
+void unpack(const Tensor& t, std::vector<int64_t>& out) {
+  const auto bits = static_cast<unsigned>(element_bits(t.type()));
+  const auto sign = is_signed_integer(t.type()) ? int64_t{1} << (bits - 1) : 0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const auto byte = std::to_integer<unsigned>(t.raw()[i * bits / 8]);
+    const auto code = static_cast<int64_t>((byte >> (i * bits % 8)) & ((1u << bits) - 1u));
+    out[i] = (code ^ sign) - sign;
   }
 }
 
@@ -93,7 +105,8 @@ Tensor Tensor::from_strings(const Shape& shape, std::vector<std::string> values)
   return t;
 }
 
-Tensor Tensor::strided_view(DataType type, const Shape& shape, const Shape& strides, BufferRef buffer, std::byte* data) {
+Tensor Tensor::strided_view(DataType type, const Shape& shape, const Shape& strides, BufferRef buffer,
+                            std::byte* data) {
   Tensor t;
   t.type_ = type;
   t.shape_ = shape;
@@ -151,15 +164,39 @@ std::vector<int64_t> Tensor::to_int64() const {
   if (strided_) return clone().to_int64();
   std::vector<int64_t> out(static_cast<size_t>(count()));
   switch (type_) {
-    case DataType::kInt8: convert<int8_t>(*this, out); break;
-    case DataType::kUInt8: convert<uint8_t>(*this, out); break;
-    case DataType::kInt16: convert<int16_t>(*this, out); break;
-    case DataType::kUInt16: convert<uint16_t>(*this, out); break;
-    case DataType::kInt32: convert<int32_t>(*this, out); break;
-    case DataType::kUInt32: convert<uint32_t>(*this, out); break;
-    case DataType::kInt64: convert<int64_t>(*this, out); break;
-    case DataType::kUInt64: convert<uint64_t>(*this, out); break;
-    case DataType::kBool: convert<bool>(*this, out); break;
+    case DataType::kInt8:
+      convert<int8_t>(*this, out);
+      break;
+    case DataType::kUInt8:
+      convert<uint8_t>(*this, out);
+      break;
+    case DataType::kInt16:
+      convert<int16_t>(*this, out);
+      break;
+    case DataType::kUInt16:
+      convert<uint16_t>(*this, out);
+      break;
+    case DataType::kInt32:
+      convert<int32_t>(*this, out);
+      break;
+    case DataType::kUInt32:
+      convert<uint32_t>(*this, out);
+      break;
+    case DataType::kInt64:
+      convert<int64_t>(*this, out);
+      break;
+    case DataType::kUInt64:
+      convert<uint64_t>(*this, out);
+      break;
+    case DataType::kBool:
+      convert<bool>(*this, out);
+      break;
+    case DataType::kInt4:
+    case DataType::kUInt4:
+    case DataType::kInt2:
+    case DataType::kUInt2:
+      unpack(*this, out);
+      break;
     default:
       throw Error(Error::Kind::kInvalidArgument, fmt::format("expected integers, got {}", attune::name(type_)));
   }
@@ -170,10 +207,18 @@ std::vector<double> Tensor::to_double() const {
   if (strided_) return clone().to_double();
   std::vector<double> out(static_cast<size_t>(count()));
   switch (type_) {
-    case DataType::kFloat: convert<float>(*this, out); break;
-    case DataType::kDouble: convert<double>(*this, out); break;
-    case DataType::kFloat16: convert<Float16>(*this, out); break;
-    case DataType::kBFloat16: convert<BFloat16>(*this, out); break;
+    case DataType::kFloat:
+      convert<float>(*this, out);
+      break;
+    case DataType::kDouble:
+      convert<double>(*this, out);
+      break;
+    case DataType::kFloat16:
+      convert<Float16>(*this, out);
+      break;
+    case DataType::kBFloat16:
+      convert<BFloat16>(*this, out);
+      break;
     default: {
       const auto ints = to_int64();
       std::copy(ints.begin(), ints.end(), out.begin());

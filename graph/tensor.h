@@ -79,7 +79,7 @@ class Tensor {
 
   // Integer tensors of any width (and bool) as int64. Throws Error(kInvalidArgument) for other types.
   std::vector<int64_t> to_int64() const;
-  // Any numeric tensor as double.
+  // Floating-point numbers of 16 bits and more, and what to_int64() takes, as double.
   std::vector<double> to_double() const;
 
  private:

@@ -260,10 +260,12 @@ void write_shape(const TensorType& type, onnx::TensorShapeProto& proto) {
   for (size_t i = 0; i < type.shape->size(); ++i) {
     const Dim& dim = (*type.shape)[i];
     auto& d = *proto.add_dim();
-    if (const auto value = dim.constant()) {
+    if (!dim.source_text().empty()) {
+      d.set_dim_param(dim.source_text());
+    } else if (const auto value = dim.constant()) {
       d.set_dim_value(*value);
     } else if (dim.known()) {
-      d.set_dim_param(dim.source_text().empty() ? dim.to_string() : dim.source_text());
+      d.set_dim_param(dim.to_string());
     }
     if (i < type.denotations.size() && !type.denotations[i].empty()) d.set_denotation(type.denotations[i]);
   }

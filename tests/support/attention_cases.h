@@ -42,7 +42,8 @@ struct AttentionCase {
       if (const auto* l = std::get_if<std::vector<int64_t>>(&value)) text += fmt::format("[{}]", fmt::join(*l, ","));
     }
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (inputs[i].defined()) text += fmt::format(" {}:{}{}", i, name(inputs[i].type()), inputs[i].shape().to_string());
+      if (inputs[i].defined())
+        text += fmt::format(" {}:{}{}", i, name(inputs[i].type()), inputs[i].shape().to_string());
     for (size_t i = 0; i < wanted.size(); ++i)
       if (wanted[i]) text += fmt::format(" ->{}", i);
     return text;
@@ -83,7 +84,9 @@ struct AttentionCase {
   }
 
   ReferenceOutputs reference() const {
-    const auto heads_of = [&](AttentionInput i) { return inputs[i].defined() && inputs[i].rank() == 4 ? inputs[i].dim(1) : 0; };
+    const auto heads_of = [&](AttentionInput i) {
+      return inputs[i].defined() && inputs[i].rank() == 4 ? inputs[i].dim(1) : 0;
+    };
     ReferenceAttributes a;
     a.num_heads = attribute<int64_t>("num_heads", std::max<int64_t>(1, heads_of(kAttentionQuery)));
     int64_t kv = 0;
@@ -101,10 +104,11 @@ struct AttentionCase {
     a.chunk = attribute<int64_t>("chunk", 1);
     const auto in = [&](AttentionInput i) { return Array::of(inputs[i]); };
     return AttentionReference(
-               a, {in(kAttentionQuery), in(kAttentionKey), in(kAttentionValue), in(kAttentionQueryWeight), in(kAttentionKeyWeight),
-                   in(kAttentionValueWeight), in(kAttentionQueryBias), in(kAttentionKeyBias), in(kAttentionValueBias),
-                   in(kAttentionMask), in(kAttentionKeyLengths), in(kAttentionPastKey), in(kAttentionPastValue),
-                   in(kAttentionScoreWeight), in(kAttentionScoreBias), in(kAttentionPosition), in(kAttentionQueryPosition),
+               a, {in(kAttentionQuery), in(kAttentionKey), in(kAttentionValue), in(kAttentionQueryWeight),
+                   in(kAttentionKeyWeight), in(kAttentionValueWeight), in(kAttentionQueryBias), in(kAttentionKeyBias),
+                   in(kAttentionValueBias), in(kAttentionMask), in(kAttentionKeyLengths), in(kAttentionPastKey),
+                   in(kAttentionPastValue), in(kAttentionScoreWeight), in(kAttentionScoreBias), in(kAttentionPosition),
+                   in(kAttentionQueryPosition),
                    inputs[kAttentionMask].defined() && inputs[kAttentionMask].type() == DataType::kBool})
         .run();
   }
@@ -132,12 +136,24 @@ class CaseGenerator {
     Tensor t = Tensor::allocate(type, shape);
     for (size_t i = 0; i < values.size(); ++i) {
       switch (type) {
-        case DataType::kFloat: t.mutable_data<float>()[i] = static_cast<float>(values[i]); break;
-        case DataType::kDouble: t.mutable_data<double>()[i] = values[i]; break;
-        case DataType::kFloat16: t.mutable_data<Float16>()[i] = Float16(static_cast<float>(values[i])); break;
-        case DataType::kBFloat16: t.mutable_data<BFloat16>()[i] = BFloat16(static_cast<float>(values[i])); break;
-        case DataType::kBool: t.mutable_data<bool>()[i] = values[i] != 0; break;
-        default: t.mutable_data<int64_t>()[i] = static_cast<int64_t>(values[i]); break;
+        case DataType::kFloat:
+          t.mutable_data<float>()[i] = static_cast<float>(values[i]);
+          break;
+        case DataType::kDouble:
+          t.mutable_data<double>()[i] = values[i];
+          break;
+        case DataType::kFloat16:
+          t.mutable_data<Float16>()[i] = Float16(static_cast<float>(values[i]));
+          break;
+        case DataType::kBFloat16:
+          t.mutable_data<BFloat16>()[i] = BFloat16(static_cast<float>(values[i]));
+          break;
+        case DataType::kBool:
+          t.mutable_data<bool>()[i] = values[i] != 0;
+          break;
+        default:
+          t.mutable_data<int64_t>()[i] = static_cast<int64_t>(values[i]);
+          break;
       }
     }
     return t;
@@ -153,7 +169,9 @@ class CaseGenerator {
   AttentionCase next(bool large = false) {
     AttentionCase c;
     Sizes s{1 + below(3), 1 + below(6), 0, 1 + below(9), 1 + below(3), 1 + below(3), 1 + below(20), 0, 1 + below(40)};
-    if (large) s.tq = 1 + below(150), s.tn = 1 + below(300), s.b = 1 + below(2), s.e = pick<int64_t>({8, 16, 31, 64}), s.f = pick<int64_t>({8, 20, 64});
+    if (large)
+      s.tq = 1 + below(150), s.tn = 1 + below(300), s.b = 1 + below(2), s.e = pick<int64_t>({8, 16, 31, 64}),
+      s.f = pick<int64_t>({8, 20, 64});
     if (!large && chance(4)) s.tq = 0;
     if (!large && chance(4)) s.tn = 0;
     if (!large && chance(2)) s.b = 0;
@@ -185,11 +203,12 @@ class CaseGenerator {
     const bool projects = !narrow || chance(30);
     const bool query_split = chance(40);
     const auto heads = s.heads();
-    const bool self = chance(20) && s.ek == s.e;       // key is left out
+    const bool self = chance(20) && s.ek == s.e;  // key is left out
     if (self) s.tn = s.tq;
     if (chance(35)) s.tp = below(8);
     if (self && query_split) s.g = heads, s.repeat = 1;
-    const auto side = [&](AttentionInput input, AttentionInput w, AttentionInput b, bool split, int64_t t, int64_t n, int64_t width) {
+    const auto side = [&](AttentionInput input, AttentionInput w, AttentionInput b, bool split, int64_t t, int64_t n,
+                          int64_t width) {
       if (split) {
         c[input] = normal({s.b, n, t, width});
         return;
@@ -238,7 +257,10 @@ class CaseGenerator {
       for (double& v : values) {
         const auto infinity = std::numeric_limits<double>::infinity();
         const double filler = -64;  // far below any score, and no score is lost in it
-        v = boolean ? static_cast<double>(chance(65)) : chance(25) ? -infinity : chance(15) ? filler : static_cast<double>(below(100)) / 25 - 2;
+        v = boolean      ? static_cast<double>(chance(65))
+            : chance(25) ? -infinity
+            : chance(15) ? filler
+                         : static_cast<double>(below(100)) / 25 - 2;
       }
       c[kAttentionMask] = of(shape, values, boolean ? DataType::kBool : type_);
     }

@@ -150,7 +150,8 @@ class AttentionReference {
       for (int64_t e = 0; e < e_count; ++e) s += in_.w_score(h, e) * std::tanh(q_(b, h, t, e) + k_(b, g, i, e));
     } else {
       for (int64_t e = 0; e < e_count; ++e) s += q_(b, h, t, e) * k_(b, g, i, e);
-      if (a_.score == "scaled_dot") s *= a_.scale ? *a_.scale : e_count ? 1 / std::sqrt(static_cast<double>(e_count)) : 1;
+      if (a_.score == "scaled_dot")
+        s *= a_.scale ? *a_.scale : e_count ? 1 / std::sqrt(static_cast<double>(e_count)) : 1;
     }
     return s + (in_.b_score.given ? in_.b_score(h) : 0);
   }
@@ -168,7 +169,8 @@ class AttentionReference {
 
   bool sees(int64_t b, int64_t h, int64_t t, int64_t i) {
     if (in_.key_lengths.given && static_cast<double>(i) >= in_.key_lengths(b)) return false;
-    const auto at = (in_.query_position.given ? in_.query_position(b) : static_cast<double>(past_)) + static_cast<double>(t);
+    const auto at =
+        (in_.query_position.given ? in_.query_position(b) : static_cast<double>(past_)) + static_cast<double>(t);
     const auto x = static_cast<double>(i);
     if (a_.causal && x > at) return false;
     if (a_.window_left >= 0 && x < at - static_cast<double>(a_.window_left)) return false;
@@ -212,11 +214,15 @@ class AttentionReference {
         if (seen[i] && (w[i] != 0 || a_.alignment == "soft")) sum += w[i] * v_(b, g, static_cast<int64_t>(i), f);
       context(b, h, t, f) = sum;
     }
-    const auto& shown = a_.weights_output == "raw" ? raw : a_.weights_output == "capped" ? capped : a_.weights_output == "biased" ? biased : w;
+    const auto& shown = a_.weights_output == "raw"      ? raw
+                        : a_.weights_output == "capped" ? capped
+                        : a_.weights_output == "biased" ? biased
+                                                        : w;
     for (size_t i = 0; i < n; ++i) weights(b, h, t, i) = shown[i];
   }
 
-  static void softmax(size_t first, size_t last, const std::vector<bool>& seen, const std::vector<double>& s, std::vector<double>& w) {
+  static void softmax(size_t first, size_t last, const std::vector<bool>& seen, const std::vector<double>& s,
+                      std::vector<double>& w) {
     double top = -kInf, sum = 0;
     for (size_t i = first; i < last; ++i)
       if (seen[i]) top = std::isnan(s[i]) || std::isnan(top) ? std::nan("") : std::max(top, s[i]);
@@ -226,7 +232,8 @@ class AttentionReference {
       if (seen[i]) w[i] = std::exp(s[i] - top) / sum;
   }
 
-  void step(int64_t& position, const std::vector<bool>& seen, const std::vector<double>& s, std::vector<double>& w) const {
+  void step(int64_t& position, const std::vector<bool>& seen, const std::vector<double>& s,
+            std::vector<double>& w) const {
     for (int64_t i = position; i < keys_; ++i) {
       const auto at = static_cast<size_t>(i);
       if (!seen[at] || !(s[at] >= 0)) continue;
