@@ -38,33 +38,36 @@ class GemmKernel : public Kernel {
         transpose_a_(context.node().attr_int("transA", 0) != 0),
         transpose_b_(context.node().attr_int("transB", 0) != 0),
         activation_(std::move(activation)) {
-    const Tensor* w = context.constant(1);
-    if (w && !transpose_a_ && LinearWeights::serves(*w) && context.input_type(0) != DataType::kDouble)
-      weights_ = std::make_unique<LinearWeights>(*w, transpose_b_, context.options());
+    if (!transpose_a_ && context.input_type(0) != DataType::kDouble) weights_ = LinearWeights::of_input(context, 1, transpose_b_);
   }
 
   void run(KernelCall& call) const override {
     const Tensor& a = call.input(0);
-    const Tensor& b = call.input(1);
     expect_rank(a, 0, 2);
+    const int64_t k = a.dim(transpose_a_ ? 0 : 1);
+    if (weights_) {
+      if (k != weights_->inner()) fail_input(0, fmt::format("{} along the inner axis", weights_->inner()), a.shape().to_string());
+      return run_float(call, a, {a.dim(0), weights_->columns()});
+    }
+    const Tensor& b = call.input(1);
     expect_rank(b, 1, 2);
     if (b.type() != a.type()) fail_input(1, name(a.type()), name(b.type()));
-    const int64_t k = a.dim(transpose_a_ ? 0 : 1);
     if (b.dim(transpose_b_ ? 1 : 0) != k)
       fail_input(1, fmt::format("{} along the inner axis", k), b.shape().to_string());
     const Shape shape{a.dim(transpose_a_ ? 1 : 0), b.dim(transpose_b_ ? 0 : 1)};
     switch (a.type()) {
       case DataType::kFloat:
       case DataType::kFloat16:
-      case DataType::kBFloat16: return run_float(call, a, b, shape);
+      case DataType::kBFloat16: return run_float(call, a, shape);
       default: dispatch<double, int32_t, int64_t, uint32_t, uint64_t>(a.type(), [&]<class T>() { run_plain<T>(call, a, b, shape); });
     }
   }
 
+  bool uses_input(size_t i) const override { return i != 1 || !weights_; }
   std::string implementation() const override { return weights_ ? weights_->implementation() : product_.implementation(); }
 
  private:
-  void run_float(KernelCall& call, const Tensor& a, const Tensor& b, const Shape& shape) const {
+  void run_float(KernelCall& call, const Tensor& a, const Shape& shape) const {
     const FloatView<float> x(a, call.pool());
     const int64_t rows = shape[0], columns = shape[1];
     const Tensor* c = call.optional_input(2);
@@ -75,6 +78,7 @@ class GemmKernel : public Kernel {
     if (weights_) {
       weights_->run(x.data(), rows, y.data(), epilogue, call.pool());
     } else {
+      const Tensor& b = call.input(1);
       const FloatView<float> w(b, call.pool());
       const MatrixView va{x.data(), a.shape(), {a.dim(1), 1}}, vb{w.data(), b.shape(), {b.dim(1), 1}};
       product_.run(transpose_a_ ? va.transposed() : va, transpose_b_ ? vb.transposed() : vb, y.data(), call.pool());

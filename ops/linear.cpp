@@ -15,17 +15,16 @@ class LinearKernel : public Kernel {
   explicit LinearKernel(const KernelContext& context)
       : transposed_(context.node().attr_int("transposed", 0) != 0),
         activation_(activation_from_name(context.node().attr_string("activation", "none"))) {
-    const Tensor* w = context.constant(1);
-    if (w && LinearWeights::serves(*w)) weights_ = std::make_unique<LinearWeights>(*w, transposed_, context.options());
+    weights_ = LinearWeights::of_input(context, 1, transposed_);
   }
 
   void run(KernelCall& call) const override {
     const Tensor& x = call.input(0);
     const DataType type = x.type();
     if (x.rank() == 0) fail_input(0, "rank 1 at least", "a scalar");
-    const Tensor& w = call.input(1);
-    expect_rank(w, 1, 2);
-    const int64_t inner = w.dim(transposed_ ? 1 : 0), columns = w.dim(transposed_ ? 0 : 1);
+    if (!weights_) expect_rank(call.input(1), 1, 2);
+    const int64_t inner = weights_ ? weights_->inner() : call.input(1).dim(transposed_ ? 1 : 0);
+    const int64_t columns = weights_ ? weights_->columns() : call.input(1).dim(transposed_ ? 0 : 1);
     if (x.shape().back() != inner) fail_input(0, fmt::format("a last axis of {}", inner), x.shape().to_string());
     Shape shape = x.shape();
     shape.back() = columns;
@@ -44,6 +43,7 @@ class LinearKernel : public Kernel {
     if (weights_) {
       weights_->run(in.data(), rows, y.data(), epilogue, call.pool());
     } else {
+      const Tensor& w = call.input(1);
       const FloatView<float> matrix(w, call.pool());
       const MatrixView view{matrix.data(), w.shape(), {w.dim(1), 1}};
       product_.run({in.data(), {rows, inner}, {inner, 1}}, transposed_ ? view.transposed() : view, y.data(), call.pool());
@@ -52,6 +52,7 @@ class LinearKernel : public Kernel {
     y.store(call);
   }
 
+  bool uses_input(size_t i) const override { return i != 1 || !weights_; }
   std::string implementation() const override { return weights_ ? weights_->implementation() : product_.implementation(); }
 
  private:

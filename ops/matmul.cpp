@@ -32,10 +32,9 @@ MatrixView move_batch(const MatrixView& v) {
 class MatMulKernel : public Kernel {
  public:
   MatMulKernel(const KernelContext& context, const Options& options) : options_(options) {
-    const Tensor* w = context.constant(1);
-    const bool plain_a = !options.transpose_a && !options.transpose_batch_a;
-    if (w && plain_a && LinearWeights::serves(*w) && context.input_type(0) != DataType::kDouble)
-      weights_ = std::make_unique<LinearWeights>(*w, options.transpose_b, context.options());
+    // A double a needs the plain product.
+    if (!options.transpose_a && !options.transpose_batch_a && context.input_type(0) != DataType::kDouble)
+      weights_ = LinearWeights::of_input(context, 1, options.transpose_b);
   }
 
   void run(KernelCall& call) const override {
@@ -51,6 +50,7 @@ class MatMulKernel : public Kernel {
   }
 
   bool accepts_strided(size_t) const override { return true; }
+  bool uses_input(size_t i) const override { return i != 1 || !weights_; }
   std::string implementation() const override { return weights_ ? weights_->implementation() : product_.implementation(); }
 
  private:

@@ -23,6 +23,68 @@ LinearWeights::LinearWeights(const Tensor& weights, bool transposed, const Kerne
   }
 }
 
+namespace {
+
+// The values of a DequantizeLinear's constant x with its zero points taken away, as int8 or int4; undefined if that
+// can't be.
+Tensor symmetric_values(const Tensor& x, const Tensor* zero) {
+  const auto all_zero_points = [&](int64_t value) {
+    if (!zero) return value == 0;
+    const auto points = zero->to_int64();
+    return std::all_of(points.begin(), points.end(), [&](int64_t p) { return p == value; });
+  };
+  if (x.type() == DataType::kInt8) return all_zero_points(0) ? x : Tensor();
+  if (x.type() == DataType::kInt4) {
+    const bool symmetric = !zero || std::all_of(zero->raw(), zero->raw() + zero->bytes(), [](std::byte b) { return b == std::byte{0}; });
+    return symmetric ? x : Tensor();
+  }
+  if (x.type() != DataType::kUInt8 || !all_zero_points(128)) return {};
+  Tensor shifted = Tensor::allocate(DataType::kInt8, x.shape());
+  for (int64_t i = 0; i < x.count(); ++i) shifted.mutable_data<int8_t>()[i] = static_cast<int8_t>(x.data<uint8_t>()[i] ^ 0x80);
+  return shifted;
+}
+
+// The scales of a DequantizeLinear of (K, N) weights, or (N, K), as (K / group, N), and the group (0: all rows);
+// undefined if they don't have that form.
+std::pair<Tensor, int64_t> column_scales(const Node& dequantize, const Tensor& x, const Tensor& scale, bool transposed) {
+  const size_t inner_axis = transposed ? 1 : 0;
+  const int64_t columns = x.dim(1 - inner_axis), block = dequantize.attr_int("block_size", 0);
+  const size_t axis = normalize_axis(dequantize.attr_int("axis", 1), 2);
+  const FloatView<float> from(scale, nullptr);
+  if (block == 0 && (scale.count() == 1 || axis != inner_axis)) {
+    if (scale.count() != 1 && scale.count() != columns) return {};
+    Tensor to = Tensor::allocate(DataType::kFloat, {1, columns});
+    for (int64_t n = 0; n < columns; ++n) to.mutable_data<float>()[n] = from[scale.count() == 1 ? 0 : n];
+    return {to, 0};
+  }
+  if (block == 0 || axis != inner_axis) return {};
+  const int64_t groups = (x.dim(inner_axis) + block - 1) / block;
+  if (scale.count() != groups * columns) return {};
+  Tensor to = Tensor::allocate(DataType::kFloat, {groups, columns});
+  for (int64_t g = 0; g < groups; ++g)
+    for (int64_t n = 0; n < columns; ++n) to.mutable_data<float>()[g * columns + n] = from[transposed ? n * groups + g : g * columns + n];
+  return {to, block};
+}
+
+}  // namespace
+
+std::unique_ptr<LinearWeights> LinearWeights::of_input(const KernelContext& context, size_t i, bool transposed) {
+  if (const Tensor* w = context.constant(i))
+    return serves(*w) ? std::make_unique<LinearWeights>(*w, transposed, context.options()) : nullptr;
+  const Value* value = context.node().input(i);
+  const Node* producer = value ? value->producer() : nullptr;
+  if (!producer || !producer->is("DequantizeLinear") || !context.options().pack_weights) return nullptr;
+  const auto constant = [&](size_t input) { return producer->input(input) ? producer->input(input)->constant() : nullptr; };
+  const Tensor *x = constant(0), *scale = constant(1), *zero = constant(2);
+  if (!x || !scale || (producer->input(2) && !zero) || x->rank() != 2 || x->count() == 0 || producer->has("output_dtype")) return nullptr;
+  if (scale->type() != DataType::kFloat) return nullptr;
+  const Tensor values = symmetric_values(*x, zero);
+  if (!values.defined()) return nullptr;
+  const auto [scales, group] = column_scales(*producer, *x, *scale, transposed);
+  if (!scales.defined()) return nullptr;
+  return std::make_unique<LinearWeights>(PanelWeights::pack_quantized(values, transposed, scales, group));
+}
+
 void LinearWeights::run(const float* x, int64_t rows, float* y, const Epilogue& epilogue, BufferPool* pool) const {
   if (rows == 0 || columns_ == 0) return;
   // The product overwrites y, which may be the residual.

@@ -17,8 +17,13 @@ class LinearWeights {
   // `weights`: (K, N), or (N, K) if `transposed`; float, float16 or bfloat16. With options.pack_weights false they are
   // kept by reference, and products go to oneDNN.
   LinearWeights(const Tensor& weights, bool transposed, const KernelOptions& options);
+  explicit LinearWeights(PanelWeights panels) : inner_(panels.inner()), columns_(panels.columns()), panels_(std::move(panels)) {}
   // True if there is a form for this tensor: rank 2 and one of these types.
   static bool serves(const Tensor& weights);
+  // Those of input `i` of a node, if it is such a constant, or a DequantizeLinear of an int8, uint8 or int4 constant
+  // that is symmetric, with one scale for all, for each column, or for each column and block of rows; these stay in
+  // their storage. Null otherwise.
+  static std::unique_ptr<LinearWeights> of_input(const KernelContext& context, size_t i, bool transposed);
 
   int64_t inner() const { return inner_; }
   int64_t columns() const { return columns_; }
@@ -31,7 +36,7 @@ class LinearWeights {
   int64_t inner_, columns_;
   PanelWeights panels_;
   Tensor plain_;  // if not packed
-  bool transposed_;
+  bool transposed_ = false;
   FloatProduct product_;
 };
 

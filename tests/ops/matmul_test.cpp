@@ -142,5 +142,39 @@ TEST(Linear, EpilogueInEveryForm) {
     }
 }
 
+// MatMul of a DequantizeLinear of constants keeps the storage and doesn't read the dequantised weights.
+void check_quantized(const Tensor& stored, const Tensor& scale, Attributes attributes, const Tensor& zero = {}) {
+  Graph graph;
+  Value* x = graph.add_input("x", ValueType::of(DataType::kFloat));
+  std::vector<Value*> inputs{graph.add_constant(stored), graph.add_constant(scale)};
+  if (zero.defined()) inputs.push_back(graph.add_constant(zero));
+  const Node* dequantize = graph.add_node("", "DequantizeLinear", inputs, 1, std::move(attributes));
+  const Node* product = graph.add_node("", "MatMul", {x, dequantize->output()});
+  const SimpleContext context(*product, 21);
+  const auto kernel = find_op("", "MatMul", 21)->prepare(context);
+  EXPECT_FALSE(kernel->uses_input(1));
+
+  std::vector<Datum> constants;
+  for (const Value* v : inputs) constants.emplace_back(*v->constant());
+  const Tensor weights = evaluate(*dequantize, 21, constants)[0].tensor();
+  for (const int64_t rows : {int64_t{1}, int64_t{30}}) {
+    const Tensor a = random_tensor({rows, stored.dim(0)}, 7);
+    SimpleCall call({Datum(a), Datum()}, 1, nullptr);
+    kernel->run(call);
+    EXPECT_LT(largest_error(call.outputs()[0].tensor(), reference(a, weights, {})), 1e-5);
+  }
+}
+
+TEST(MatMul, QuantizedWeightsStayInTheirStorage) {
+  const Tensor int8 = random_integers<int8_t>({64, 37}, 1, -128, 127), uint8 = random_integers<uint8_t>({64, 37}, 2, 0, 255);
+  Tensor int4 = Tensor::allocate(DataType::kInt4, {64, 38});
+  for (size_t i = 0; i < int4.bytes(); ++i) int4.mutable_raw()[i] = static_cast<std::byte>(i * 37 % 256);
+  check_quantized(int8, random_tensor({}, 3, 0.01F, 0.02F), {});
+  check_quantized(int8, random_tensor({37}, 3, 0.01F, 0.02F), {{"axis", int64_t{1}}});
+  check_quantized(int8, random_tensor({4, 37}, 3, 0.01F, 0.02F), {{"axis", int64_t{0}}, {"block_size", int64_t{16}}});
+  check_quantized(int4, random_tensor({2, 38}, 3, 0.01F, 0.02F), {{"axis", int64_t{0}}, {"block_size", int64_t{32}}});
+  check_quantized(uint8, random_tensor({37}, 3, 0.01F, 0.02F), {{"axis", int64_t{1}}}, Tensor::from<uint8_t>({37}, std::vector<uint8_t>(37, 128)));
+}
+
 }  // namespace
 }  // namespace attune::testing
