@@ -42,7 +42,7 @@ std::shared_ptr<const Plan> Plan::compile(const Model& model, const PlanOptions&
     if (!plan->find_input(name))
       throw Error(Error::Kind::kInvalidArgument, fmt::format("fixed input '{}': the model has no such input", name));
 
-  const PreparedGraph prepared(model);
+  const PreparedGraph prepared(model, options.fixed_inputs);
   BuildState state{prepared, options, {}, {}};
   ProgramBuilder builder(state, prepared.graph());
   builder.prepare();

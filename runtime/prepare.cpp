@@ -10,6 +10,7 @@
 #include "ops/infer/infer.h"
 #include "ops/op.h"
 #include "ops/schema/expand.h"
+#include "ops/support/attention_parts.h"
 
 namespace attune {
 namespace {
@@ -33,11 +34,16 @@ std::optional<std::vector<Datum>> constant_inputs(const Node& node) {
 
 }  // namespace
 
-PreparedGraph::PreparedGraph(const Model& model) : graph_(model.graph->clone()), model_opsets_(model.opset_imports) {
+PreparedGraph::PreparedGraph(const Model& model, const std::set<std::string>& fixed_inputs)
+    : graph_(model.graph->clone()), model_opsets_(model.opset_imports) {
   while (inline_model_functions(model) || expand_schema_functions()) {
   }
   fold(*graph_);
   graph_->erase_unused();
+  std::unordered_set<const Value*> fixed;
+  for (const Value* v : graph_->inputs())
+    if (fixed_inputs.contains(std::string(v->name()))) fixed.insert(v);
+  split_attentions(*graph_, std::move(fixed));
 }
 
 const OpsetImports& PreparedGraph::opsets(const Node& node) const {
@@ -101,6 +107,22 @@ void PreparedGraph::replace(Node* call, const Function& function, const std::str
   for (Node* node : inline_function(call, function)) {
     origins_[node] = origin;
     for (Graph* body : node->subgraphs()) body->for_each_node([&](Node& inner) { origins_[&inner] = origin; });
+  }
+}
+
+// `fixed`: values that stay the same over many runs of the graph; grows by what depends on them alone.
+void PreparedGraph::split_attentions(Graph& graph, std::unordered_set<const Value*> fixed) {
+  const bool iterated = graph.parent() && !graph.inputs().empty();
+  const auto stays = [&](const Value* v) {
+    return !v || v->constant() || fixed.contains(v) || (iterated && v->graph() != &graph);
+  };
+  for (Node* node : graph.topological_order()) {
+    if (node->is("Attention", "ai.attune")) split_by_fixed_inputs(graph, *node, stays);
+    for (Graph* body : node->subgraphs()) split_attentions(*body, fixed);
+    const OpDef* op = find_op(node->domain(), node->type(), opset(*node));
+    if (!op || !op->deterministic || !node->subgraphs().empty()) continue;
+    if (!std::all_of(node->inputs().begin(), node->inputs().end(), stays)) continue;
+    for (size_t i = 0; i < node->output_count(); ++i) fixed.insert(node->output(i));
   }
 }
 

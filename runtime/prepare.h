@@ -3,8 +3,10 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "graph/graph.h"
 
@@ -14,9 +16,10 @@ using OpsetImports = std::map<std::string, int64_t>;
 
 class PreparedGraph {
  public:
-  // Copies the graph of `model`. Model-local functions are inlined, and operators without a kernel whose schema
-  // has a body become that body. Throws Error(kInvalidModel) where functions call themselves.
-  explicit PreparedGraph(const Model& model);
+  // Copies the graph of `model`. Model-local functions are inlined, operators without a kernel whose schema has a
+  // body become that body, and attentions whose memory depends on `fixed_inputs` alone (or, in the body of a loop, on
+  // what lies outside) are split in two. Throws Error(kInvalidModel) where functions call themselves.
+  PreparedGraph(const Model& model, const std::set<std::string>& fixed_inputs);
 
   Graph& graph() const { return *graph_; }
   // The version of its domain that `node` is written in: the model's, or that of the function it came from.
@@ -34,6 +37,7 @@ class PreparedGraph {
   bool inline_model_functions(const Model& model);
   bool expand_schema_functions();
   void replace(Node* call, const Function& function, const std::string& key);
+  void split_attentions(Graph& graph, std::unordered_set<const Value*> fixed);
   void fold(Graph& graph);
   void fold(Node& node);
 
