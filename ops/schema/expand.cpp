@@ -7,6 +7,8 @@
 
 #include "graph/io/reader.h"
 #include "graph/io/writer.h"
+#include "ops/schema/attention_forms.h"
+#include "ops/schema/schemas.h"
 
 namespace attune {
 namespace {
@@ -86,9 +88,21 @@ void define_outputs(onnx::FunctionProto& body) {
   }
 }
 
+// Attentions of other domains run as ours; nothing where they can't.
+std::optional<Function> attention_form_of(const Node& node, const std::map<std::string, int64_t>& opset_imports) {
+  try {
+    return attention_form(node, imported(opset_imports, ""));
+  } catch (const Error& e) {
+    if (e.kind() != Error::Kind::kUnsupported) throw;
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::optional<Function> schema_function(const Node& node, const std::map<std::string, int64_t>& opset_imports) {
+  if (auto form = attention_form_of(node, opset_imports)) return form;
+  register_schemas();
   const int64_t version = imported(opset_imports, node.domain());
   const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Schema(node.type(), static_cast<int>(version), node.domain());
   if (!schema) return std::nullopt;
