@@ -42,12 +42,13 @@ Value* FormBuilder::slice(Value* x, Value* begin, Value* end, int64_t axis) {
   return op("Slice", {x, begin, end, ints({axis})});
 }
 
-std::vector<Value*> FormBuilder::split_last(Value* x, const std::vector<int64_t>& sizes) {
+std::vector<Value*> FormBuilder::split_last(Value* x, const std::vector<Value*>& sizes) {
   std::vector<Value*> parts;
-  int64_t begin = 0;
-  for (const int64_t size : sizes) {
-    parts.push_back(slice(x, ints({begin}), ints({begin + size}), -1));
-    begin += size;
+  Value* begin = ints({0});
+  for (Value* size : sizes) {
+    Value* end = add(begin, size);
+    parts.push_back(slice(x, begin, end, -1));
+    begin = end;
   }
   return parts;
 }

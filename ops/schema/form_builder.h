@@ -30,8 +30,8 @@ class FormBuilder : public BodyBuilder {
   }
   void expect_rank(size_t input, std::initializer_list<int> ranks, std::string_view name) const;
 
-  // The parts of x along its last axis of these sizes.
-  std::vector<Value*> split_last(Value* x, const std::vector<int64_t>& sizes);
+  // The parts of x along its last axis of these sizes (each of rank 1, one element).
+  std::vector<Value*> split_last(Value* x, const std::vector<Value*>& sizes);
   Value* slice(Value* x, Value* begin, Value* end, int64_t axis);
 
   // Inputs of the Attention; set before attention().

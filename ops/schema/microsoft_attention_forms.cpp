@@ -30,20 +30,17 @@ Value* kept_positions(FormBuilder& b, Value* mask, size_t input, Value* key_leng
   if (rank == 2) return b.op("Greater", {b.unsqueeze(mask, {1, 2}), zero});
   if (rank == 3) return b.op("Greater", {b.unsqueeze(mask, {1}), zero});
   if (rank != 1) b.refuse(rank < 0 ? "the rank of the mask isn't known" : fmt::format("the mask has rank {}", rank));
-  // (B): lengths; (2B): ends, then starts; (3B+2): lengths first, then offsets that say the same.
-  const auto size = b.dim_of(input, 0).constant(), batch = b.dim_of(0, 0).constant();
-  const bool same = b.dim_of(input, 0) == b.dim_of(0, 0);
-  if (!same && !(size && batch)) b.refuse("whether the mask of rank 1 holds lengths, ends and starts, or offsets isn't known");
-  const bool starts = !same && *size == 2 * *batch;
-  if (!same && !starts && *size != 3 * *batch + 2)
-    b.refuse(fmt::format("the mask has {} elements for a batch of {}", *size, *batch));
+  // (B): lengths; (2B): ends, then starts; (3B+2): lengths, then offsets that say the same.
   Value* rows = b.as_list(b.dim(b.in(0), 0));
+  Value* twice = b.mul(rows, b.integer(2));
+  Value* numbers = b.cast(mask, DataType::kInt64);
   Value* positions = b.range(key_length);
-  Value* ends = b.cast(b.slice(mask, b.ints({0}), rows, 0), DataType::kInt64);
-  Value* keep = b.op("Less", {positions, b.unsqueeze(ends, {1, 2, 3})});
-  if (!starts) return keep;
-  Value* first = b.cast(b.slice(mask, rows, b.mul(rows, b.integer(2)), 0), DataType::kInt64);
-  return b.both(keep, b.op("GreaterOrEqual", {positions, b.unsqueeze(first, {1, 2, 3})}));
+  Value* keep = b.op("Less", {positions, b.unsqueeze(b.slice(numbers, b.ints({0}), rows, 0), {1, 2, 3})});
+  if (b.dim_of(input, 0) == b.dim_of(0, 0)) return keep;
+  Value* has_starts = b.cast(b.equal(b.shape(mask), twice), DataType::kInt64);
+  Value* zeros = b.op("Expand", {b.integer(0), rows});
+  Value* starts = b.mul(b.slice(b.concat({numbers, zeros}, 0), rows, twice, 0), has_starts);
+  return b.both(keep, b.op("GreaterOrEqual", {positions, b.unsqueeze(starts, {1, 2, 3})}));
 }
 
 // Whether adding `filler` to a score of type `type` leaves nothing of the score.
@@ -91,13 +88,11 @@ std::vector<Value*> build_microsoft_attention_form(FormBuilder& b) {
   b.expect_rank(1, {2}, "weights");
   const DataType type = b.type(quantized ? 3 : 0);
   b.refuse_if(!is_float(type), "the element type isn't known");
-  auto sizes = node.attr_ints("qkv_hidden_sizes");
-  if (sizes.empty()) {
-    const auto columns = b.dim_of(1, 1).constant();
-    if (!columns || *columns % 3 != 0) b.refuse("the widths of query, key and value aren't known");
-    sizes.assign(3, *columns / 3);
-  }
-  b.refuse_if(sizes.size() != 3, "qkv_hidden_sizes hasn't three sizes");
+  const auto widths = node.attr_ints("qkv_hidden_sizes");
+  b.refuse_if(!widths.empty() && widths.size() != 3, "qkv_hidden_sizes hasn't three sizes");
+  std::vector<Value*> sizes;
+  for (const int64_t width : widths) sizes.push_back(b.ints({width}));
+  if (sizes.empty()) sizes.assign(3, b.as_list(b.div(b.dim(b.in(1), 1), b.integer(3))));
   if (quantized) {
     Value* product = b.op("MatMulInteger", {b.in(0), b.in(1), b.in(6), b.in(7)});
     Value* projected = b.mul(b.cast(product, type), b.mul(b.in(3), b.in(4)));
@@ -165,10 +160,9 @@ std::vector<Value*> build_multi_head_attention_form(FormBuilder& b) {
     }
   }
   if (Value* bias = b.in(bias_input)) {
-    const auto query_width = b.dim_of(0, 2).constant(), all = b.dim_of(bias_input, 0).constant();
-    if (split_query || !query_width || !all || *all < 2 * *query_width)
-      b.refuse("the widths of the bias of query, key and value aren't known");
-    const auto parts = b.split_last(bias, {*query_width, *query_width, *all - 2 * *query_width});
+    b.refuse_if(split_query, "a bias beside packed queries, keys and values");
+    Value* width = b.as_list(b.dim(query, 2));
+    const auto parts = b.split_last(bias, {width, width, b.sub(b.shape(bias), b.mul(width, b.integer(2)))});
     b.operand(kAttentionQueryBias) = parts[0];
     if (!split_key) {  // cached keys have theirs already
       b.operand(kAttentionKeyBias) = parts[1];
@@ -217,10 +211,9 @@ std::vector<Value*> build_group_query_attention_form(FormBuilder& b) {
   b.expect_rank(0, {3}, "query");
   Value *query = b.in(0), *key = b.in(1), *value = b.in(2);
   if (!key) {  // packed: (B, T, (H + 2 G) E)
-    const auto width = b.dim_of(0, 2).constant();
-    if (!width || *width % (heads + 2 * kv_heads) != 0) b.refuse("the width of the packed query isn't known");
-    const int64_t head = *width / (heads + 2 * kv_heads);
-    const auto parts = b.split_last(query, {heads * head, kv_heads * head, kv_heads * head});
+    Value* head = b.as_list(b.div(b.dim(query, 2), b.integer(heads + 2 * kv_heads)));
+    Value *wide = b.mul(head, b.integer(heads)), *narrow = b.mul(head, b.integer(kv_heads));
+    const auto parts = b.split_last(query, {wide, narrow, narrow});
     query = parts[0], key = parts[1], value = parts[2];
   }
   // New rows of batch b start at lengths[b] - T in a buffer that is as long as the longest needs.
