@@ -1,31 +1,17 @@
 #include "ops/schema/attention_body.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 #include <limits>
 
-#include "ops/schema/body_builder.h"
-#include "ops/support/attention_config.h"
-#include "ops/support/attention_inputs.h"
+#include "ops/schema/attention_body_base.h"
 
 namespace attune {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-[[noreturn]] void refuse(std::string reason) { throw Error(Error::Kind::kUnsupported, std::move(reason)); }
-
-class AttentionBody {
+class AttentionBody : AttentionBodyBase {
  public:
-  AttentionBody(const Node& node, int64_t opset, Graph& body)
-      : node_(node), config_(read_attention_config(node)), b_(body, opset) {
-    for (size_t i = 0; i < kAttentionInputs; ++i)
-      inputs_[i] = node.input(i) ? body.inputs()[i] : nullptr;
-    type_ = node.input(kAttentionQuery)->element_type();
-    if (!is_float(type_)) refuse("the element type of the query isn't known");
-    wide_ = wide_type(type_);
+  AttentionBody(const Node& node, int64_t opset, Graph& body) : AttentionBodyBase(node, opset, body) {
     if (config_.sample) refuse("a function body can't sample");
   }
 
@@ -36,7 +22,7 @@ class AttentionBody {
     Value* weights = align(scores);
     Value* context = combine(weights);
     context = narrow(context);
-    if (!query_split_) context = merge_heads(context);
+    if (query_rank_ == 3) context = merge_heads(context);
     std::vector<Value*> outputs{context, present_key_, present_value_, shown(scores, weights), next_position_};
     outputs.resize(node_.output_count());
     return outputs;
@@ -47,87 +33,22 @@ class AttentionBody {
     Value *raw, *capped, *biased;
   };
 
-  int rank(AttentionInput input) const {
-    const int rank = node_.input(input)->tensor_type().rank();
-    if (rank != 3 && rank != 4) refuse(fmt::format("the rank of input {} isn't known to be 3 or 4", static_cast<size_t>(input)));
-    return rank;
-  }
-
-  // Between T and the type that is computed in.
-  Value* wide(Value* x) { return type_ == wide_ ? x : b_.cast(x, wide_); }
-  Value* narrow(Value* x) { return type_ == wide_ ? x : b_.cast(x, type_); }
-  Value* number(double value) { return b_.number(value, wide_); }
-
   // --- steps 1 and 2
 
-  // Projects; the result has type T. Null operands are left out.
-  Value* project(Value* x, Value* w, Value* bias) {
-    if (!w && !bias) return x;
-    Value* y = wide(x);
-    if (w) y = b_.matmul(y, wide(w));
-    if (bias) y = b_.add(y, wide(bias));
-    return narrow(y);
-  }
-
-  // (B, T, heads * width) as (B, heads, T, width).
-  Value* split_heads(Value* x, Value* heads) {
-    Value* width = b_.div(b_.dim(x, 2), heads);
-    return b_.transpose(reshape(x, {b_.ints({0, 0}), b_.as_list(heads), b_.as_list(width)}), {0, 2, 1, 3});
-  }
-
-  // (B, H, T, width) as (B, T, H * width).
-  Value* merge_heads(Value* x) {
-    Value* width = b_.mul(b_.dim(x, 1), b_.dim(x, 3));
-    return reshape(b_.transpose(x, {0, 2, 1, 3}), {b_.ints({0, 0}), b_.as_list(width)});
-  }
-
-  // ONNX Runtime turns one computed part of a concatenated shape into -1, which can't be told for zero elements: the
-  // maximum keeps it from seeing the parts.
-  Value* reshape(Value* x, std::vector<Value*> parts) {
-    return b_.op("Reshape", {x, b_.op("Max", {b_.concat(std::move(parts), 0), b_.integer(0)})});
-  }
-
-  // The number of heads: as given, or read off `x` (4-D), or `fallback`.
-  Value* heads(int64_t given, std::initializer_list<std::pair<Value*, int>> operands, Value* fallback) {
-    if (given > 0) return b_.integer(given);
-    for (const auto& [x, rank] : operands)
-      if (x && rank == 4) return b_.dim(x, 1);
-    return fallback;
-  }
-
   void states() {
-    const AttentionInput key_from = inputs_[kAttentionKey] ? kAttentionKey : kAttentionQuery;
-    const AttentionInput value_from = inputs_[kAttentionValue] ? kAttentionValue : key_from;
-    const int query_rank = rank(kAttentionQuery), key_rank = rank(key_from), value_rank = rank(value_from);
-    query_split_ = query_rank == 4;
-    const auto beside = [&](int r, AttentionInput w, AttentionInput bias) {
-      if (r == 4 && (inputs_[w] || inputs_[bias])) refuse("a projection beside an operand of four dimensions is an error");
-    };
-    beside(query_rank, kAttentionQueryWeight, kAttentionQueryBias);
-    beside(key_rank, kAttentionKeyWeight, kAttentionKeyBias);
-    beside(value_rank, kAttentionValueWeight, kAttentionValueBias);
-    heads_ = heads(config_.num_heads, {{inputs_[kAttentionQuery], query_rank}}, b_.integer(1));
-    kv_heads_ = heads(config_.num_kv_heads,
-                      {{inputs_[key_from], key_rank},
-                       {inputs_[value_from], value_rank},
-                       {inputs_[kAttentionPastKey], 4},
-                       {inputs_[kAttentionPastValue], 4}},
-                      heads_);
-    query_ = project(inputs_[kAttentionQuery], inputs_[kAttentionQueryWeight], inputs_[kAttentionQueryBias]);
-    Value* key = project(inputs_[key_from], inputs_[kAttentionKeyWeight], inputs_[kAttentionKeyBias]);
-    Value* value = project(inputs_[value_from], inputs_[kAttentionValueWeight], inputs_[kAttentionValueBias]);
-    if (query_rank == 3) query_ = split_heads(query_, heads_);
-    if (key_rank == 3) key = split_heads(key, kv_heads_);
-    if (value_rank == 3) value = split_heads(value, kv_heads_);
+    project_states();
+    if (query_rank_ == 3) query_ = split_heads(query_, heads_);
+    if (key_rank_ == 3) key_ = split_heads(key_, kv_heads_);
+    if (value_rank_ == 3) value_ = split_heads(value_, kv_heads_);
     if (inputs_[kAttentionPastKey]) {
-      key = b_.concat({inputs_[kAttentionPastKey], key}, 2);
-      value = b_.concat({inputs_[kAttentionPastValue], value}, 2);
+      key_ = b_.concat({inputs_[kAttentionPastKey], key_}, 2);
+      value_ = b_.concat({inputs_[kAttentionPastValue], value_}, 2);
     }
-    present_key_ = b_.op("Identity", {key});
-    present_value_ = b_.op("Identity", {value});
+    present_key_ = b_.op("Identity", {key_});
+    present_value_ = b_.op("Identity", {value_});
     query_ = wide(query_);
-    key_ = repeat_heads(wide(key));
-    value_ = repeat_heads(wide(value));
+    key_ = repeat_heads(wide(key_));
+    value_ = repeat_heads(wide(value_));
     query_length_ = b_.dim(query_, 2);
     key_length_ = b_.dim(key_, 2);
     positions_ = b_.range(key_length_);
@@ -163,7 +84,7 @@ class AttentionBody {
     }
     Value* mask = inputs_[kAttentionMask];
     scores.biased = scores.capped;
-    if (mask && node_.input(kAttentionMask)->element_type() != DataType::kBool) scores.biased = add_mask(scores.capped, wide(mask));
+    if (has_float_mask()) scores.biased = add_mask(scores.capped, wide(mask));
     return scores;
   }
 
@@ -183,32 +104,12 @@ class AttentionBody {
   // --- step 5: which positions take part, as a bool tensor of the scores' shape; null: all
 
   void see() {
-    Value* ok = nullptr;
-    if (Value* mask = inputs_[kAttentionMask]) {
-      const bool boolean = node_.input(kAttentionMask)->element_type() == DataType::kBool;
-      ok = boolean ? mask : b_.negate(b_.equal(wide(mask), number(-kInfinity)));
-    }
-    if (Value* lengths = inputs_[kAttentionKeyLengths])
-      ok = b_.both(ok, b_.op("Less", {positions_, b_.unsqueeze(lengths, {1, 2, 3})}));
-    if (config_.causal || config_.window_left >= 0 || config_.window_right >= 0) {
-      Value* at = b_.add(query_start(), b_.unsqueeze(b_.range(query_length_), {1}));
-      // No sequence is longer than this, and no sum overflows.
-      constexpr int64_t kFar = int64_t{1} << 60;
-      if (config_.causal) ok = b_.both(ok, b_.op("LessOrEqual", {positions_, at}));
-      if (config_.window_left >= 0)
-        ok = b_.both(ok, b_.op("GreaterOrEqual", {positions_, b_.sub(at, b_.integer(std::min(config_.window_left, kFar)))}));
-      if (config_.window_right >= 0)
-        ok = b_.both(ok, b_.op("LessOrEqual", {positions_, b_.add(at, b_.integer(std::min(config_.window_right, kFar)))}));
-    }
+    Value* ok = visible(query_length_, positions_, {});
+    if (Value* mask = inputs_[kAttentionMask])
+      ok = b_.both(has_bool_mask() ? mask : b_.negate(b_.equal(wide(mask), number(-kInfinity))), ok);
     if (!ok) return;
     Value* full = b_.concat({b_.op("Slice", {b_.shape(query_), b_.ints({0}), b_.ints({3})}), b_.as_list(key_length_)}, 0);
     seen_ = b_.op("Expand", {ok, full});
-  }
-
-  // The position of query 0: (B, 1, 1, 1), or a scalar.
-  Value* query_start() {
-    if (Value* start = inputs_[kAttentionQueryPosition]) return b_.unsqueeze(start, {1, 2, 3});
-    return inputs_[kAttentionPastKey] ? b_.dim(inputs_[kAttentionPastKey], 2) : b_.integer(0);
   }
 
   // --- step 6
@@ -367,8 +268,7 @@ class AttentionBody {
 
   Value* biased(Value* scores) {
     Value* none = number(-kInfinity);
-    const bool adds = inputs_[kAttentionMask] && node_.input(kAttentionMask)->element_type() != DataType::kBool;
-    if (adds && type_ != wide_) {
+    if (has_float_mask() && type_ != wide_) {
       Value* lowest = number(lowest_of(type_));
       scores = b_.where(b_.both(b_.op("Less", {scores, lowest}), b_.op("Greater", {scores, none})), lowest, scores);
     }
@@ -376,14 +276,6 @@ class AttentionBody {
     return b_.op("Identity", {narrow(scores)});
   }
 
-  const Node& node_;
-  AttentionConfig config_;
-  BodyBuilder b_;
-  std::array<Value*, kAttentionInputs> inputs_{};
-  DataType type_, wide_;                     // T, and what scores are computed in
-  bool query_split_ = false;
-  Value *heads_ = nullptr, *kv_heads_ = nullptr;
-  Value *query_ = nullptr, *key_ = nullptr, *value_ = nullptr;  // (B, H, T, width), wide
   Value *present_key_ = nullptr, *present_value_ = nullptr, *next_position_ = nullptr;
   Value *query_length_ = nullptr, *key_length_ = nullptr, *positions_ = nullptr;
   Value* seen_ = nullptr;                    // positions that take part; null: all

@@ -1,4 +1,5 @@
-"""Runs the function bodies of generated attentions by onnx.reference and ONNX Runtime, and compares with the kernel.
+"""Runs the function bodies and lowered forms of generated attentions by onnx.reference and ONNX Runtime, and compares
+with the kernel.
 
 usage: attention_body_test.py CASES_PROGRAM FOLDER COUNT
 """
@@ -44,22 +45,23 @@ def hosts(path):
     yield "ONNX Runtime", run_onnxruntime
 
 
-def check(folder):
-    data = np.load(folder / "data.npz")
-    feeds = {k: data[k] for k in data.files if not k.startswith("expected_")}
-    names = [o.name for o in onnx.load(folder / "model.onnx").graph.output]
+def check(path):
+    data = np.load(path.parent / "data.npz")
+    graph = onnx.load(path).graph
+    feeds = {i.name: data[i.name] for i in graph.input}
+    names = [o.name for o in graph.output]
     failures = []
-    for host, run in hosts(folder / "model.onnx"):
+    for host, run in hosts(path):
         try:
             outputs = run(feeds)
         except Exception as error:  # a host's own exceptions have no common type
-            failures.append(f"{host}: {str(error)[-300:]}")
+            failures.append(f"{path.name}: {host}: {str(error)[-300:]}")
             continue
         for name, got in zip(names, outputs):
-            expected = data["expected_" + name]
+            expected = data[name]
             d = difference(np.asarray(got), expected)
             if isinstance(d, str) or not d <= TOLERANCE[expected.dtype]:
-                failures.append(f"{host}: {name} differs: {d}")
+                failures.append(f"{path.name}: {host}: {name} differs: {d}")
     return failures
 
 
@@ -69,14 +71,17 @@ def main():
     onnxruntime.set_default_logger_severity(4)
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([program, folder, str(count)], check=True)
-    bad = 0
+    bad = lowered = 0
     for case in sorted(folder.iterdir()):
-        failures = check(case)
+        failures = check(case / "model.onnx")
+        if (case / "lowered.onnx").exists():
+            lowered += 1
+            failures += check(case / "lowered.onnx")
         if failures:
             bad += 1
             if bad <= 10:
                 print(case.name, (case / "description.txt").read_text().strip(), *failures, sep="\n  ")
-    print(f"{count} configurations, {bad} differ")
+    print(f"{count} configurations, {lowered} of them by the standard Attention too, {bad} differ")
     sys.exit(1 if bad else 0)
 
 

@@ -192,9 +192,13 @@ class CaseGenerator {
       c.attributes["weights_output"] = pick<std::string>({"raw", "capped", "biased", "normalized", "head_mean"});
     c.wanted[kAttentionPresentKey] = chance(50);
     c.wanted[kAttentionPresentValue] = chance(50);
-    if (chance(20)) poison(c, s);
+    poisoned_ = chance(20);
+    if (poisoned_) poison(c, s);
     return c;
   }
+
+  // True if the last case holds NaN or infinities.
+  bool poisoned() const { return poisoned_; }
 
  private:
   // Query, key, value, projections, past.
@@ -327,6 +331,7 @@ class CaseGenerator {
 
   std::mt19937_64 random_;
   DataType type_;
+  bool poisoned_ = false;
 };
 
 }  // namespace attune::test

@@ -1,0 +1,48 @@
+// Operators of ai.attune become standard ones. Attention: ai.onnx::Attention where that computes the same, else its
+// function body.
+#include "graph/inline.h"
+#include "ops/infer/infer.h"
+#include "ops/schema/attention_lowering.h"
+#include "ops/schema/schemas.h"
+#include "passes/attention_conversions.h"
+
+namespace attune {
+namespace {
+
+// What stands for `node`, and why it isn't the standard Attention, if it could have been.
+struct Lowered {
+  Function function;
+  std::string reason;
+};
+
+Lowered lower(const Node& node, int64_t opset) {
+  if (!node.is("Attention", "ai.attune")) return {function_body(node, opset), {}};
+  try {
+    return {lowered_attention(node, opset), {}};
+  } catch (const Error& e) {
+    if (e.kind() != Error::Kind::kUnsupported) throw;
+    return {function_body(node, opset), e.message()};
+  }
+}
+
+}  // namespace
+
+size_t lower_attention(PassContext& context) {
+  std::vector<Node*> nodes;
+  context.model.graph->for_each_node([&](Node& node) {
+    if (node.domain() == "ai.attune") nodes.push_back(&node);
+  });
+  if (nodes.empty()) return 0;
+  const Inference types(context.model);  // bodies depend on types
+  for (Node* node : nodes) {
+    const std::string label = node->label();
+    const Lowered lowered = lower(*node, context.model.opset());
+    inline_function(node, lowered.function);
+    context.report.rewrites.push_back({"lower_attention", label, {}, {}});
+    if (!lowered.reason.empty()) context.report.notes.push_back(label + " became standard operators, not Attention: " + lowered.reason);
+  }
+  context.model.opset_imports.erase("ai.attune");
+  return nodes.size();
+}
+
+}  // namespace attune
