@@ -31,6 +31,7 @@ using Archive = std::unique_ptr<zip_t, Discard>;
 using Entry = std::unique_ptr<zip_file_t, Discard>;
 
 Archive open_archive(std::string_view bytes) {
+  if (bytes.empty()) invalid("it isn't a .npz file: it is empty");
   ErrorText error;
   zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error.error);
   if (!source) invalid(error.text());
