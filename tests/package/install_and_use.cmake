@@ -1,5 +1,6 @@
-# Installs a build into a prefix, moves the prefix, and builds and runs a consumer against it.
-#   cmake -DBUILD=DIR -DCONSUMER=DIR -DWORK=DIR -P install_and_use.cmake
+# Installs a build into a prefix, moves the prefix, and builds and runs a consumer against it, and builds
+# the README's programs.
+#   cmake -DBUILD=DIR -DCONSUMER=DIR -DREADME=FILE -DWORK=DIR -P install_and_use.cmake
 function(run)
   execute_process(COMMAND ${CMAKE_COMMAND} -E env --unset=LD_LIBRARY_PATH ${ARGN} RESULT_VARIABLE result
     OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -14,7 +15,7 @@ run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
 file(RENAME ${WORK}/first ${WORK}/prefix)
 run(${WORK}/prefix/bin/attune --help)
 run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/consumer -G Ninja -DCMAKE_PREFIX_PATH=${WORK}/prefix
-  -DATTUNE_INCLUDE=${WORK}/prefix/include)
+  -DATTUNE_INCLUDE=${WORK}/prefix/include -DATTUNE_README=${README})
 run(${CMAKE_COMMAND} --build ${WORK}/consumer)
 file(GLOB plugins ${WORK}/prefix/lib/libattune_*.so)
 run(${WORK}/consumer/consumer ${plugins})
