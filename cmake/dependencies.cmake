@@ -15,6 +15,8 @@ find_package(Protobuf REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET GLOBAL libhwy)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET GLOBAL libzip)
+pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET GLOBAL sentencepiece)
+pkg_check_modules(icu REQUIRED IMPORTED_TARGET GLOBAL icu-uc icu-i18n)
 
 attune_cache_path(onednn onednn_root)
 if(dnnl_DIR MATCHES "/onednn-[0-9.]+(-[0-9a-f]+)?/lib/" AND NOT dnnl_DIR MATCHES "^${onednn_root}/")

@@ -1,8 +1,8 @@
 // ONNX Runtime's C interface, as far as the plug-in uses it.
 //
-// OrtApi is a table of function pointers to which releases only append, so a slot's number never changes; OrtCustomOp has
-// a layout for each API version. Both are public facts of onnxruntime_c_api.h (checked against API versions 17 and 18 as the
-// crate ort-sys declares them). No registry ships the headers.
+// OrtApi is a table of function pointers to which releases only append, so a slot's number never changes; OrtCustomOp
+// has a layout for each API version. Both are public facts of onnxruntime_c_api.h (checked against API versions 17 and
+// 18 as the crate ort-sys declares them). No registry ships the headers.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // libattune_onnxruntime.so: registers the ai.attune operators with ONNX Runtime (register_custom_ops_library).
 #include <fmt/format.h>
 
-#include <cstring>
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -29,14 +29,17 @@ void check(Status* status) {
 // Runs `body`; what it throws becomes a status.
 template <class F>
 Status* guarded(const Api* api, F&& body) noexcept {
-  const auto fail = [&](int code, const char* what) { return call<kCreateStatus, Status*(int, const char*)>(api, code, what); };
+  const auto fail = [&](int code, const char* what) {
+    return call<kCreateStatus, Status*(int, const char*)>(api, code, what);
+  };
   try {
     body();
     return nullptr;
   } catch (const HostFailure& f) {
     return f.status;
   } catch (const Error& e) {
-    return fail(e.kind() == Error::Kind::kUnsupported ? kNotImplemented : kInvalidArgument, (std::string("attune: ") + e.what()).c_str());
+    return fail(e.kind() == Error::Kind::kUnsupported ? kNotImplemented : kInvalidArgument,
+                (std::string("attune: ") + e.what()).c_str());
   } catch (const std::exception& e) {
     return fail(kFail, (std::string("attune: ") + e.what()).c_str());
   }
@@ -95,11 +98,12 @@ class HostCall : public SimpleCall {
  private:
   View allocate(size_t i, DataType type, const Shape& shape) {
     Value* value = nullptr;
-    check(call<kKernelContextGetOutput, Status*(KernelContext*, size_t, const int64_t*, size_t, Value**)>(api_, context_, i, shape.data(),
-                                                                                                          shape.rank(), &value));
+    check(call<kKernelContextGetOutput, Status*(KernelContext*, size_t, const int64_t*, size_t, Value**)>(
+        api_, context_, i, shape.data(), shape.rank(), &value));
     const View v = view(api_, value);
     if (v.type != type)
-      throw Error(Error::Kind::kInternal, fmt::format("output {} is {}, the host expects {}", i, name(type), name(v.type)));
+      throw Error(Error::Kind::kInternal,
+                  fmt::format("output {} is {}, the host expects {}", i, name(type), name(v.type)));
     return v;
   }
 
@@ -131,13 +135,15 @@ std::optional<Attribute> read_attribute(const Api* api, const KernelInfo* info, 
   switch (a.kind) {
     case AttributeSignature::Kind::kInt: {
       int64_t v = 0;
-      if (absent(call<kKernelInfoGetAttributeInt64, Status*(const KernelInfo*, const char*, int64_t*)>(api, info, name.c_str(), &v)))
+      if (absent(call<kKernelInfoGetAttributeInt64, Status*(const KernelInfo*, const char*, int64_t*)>(
+              api, info, name.c_str(), &v)))
         return std::nullopt;
       return v;
     }
     case AttributeSignature::Kind::kFloat: {
       float v = 0;
-      if (absent(call<kKernelInfoGetAttributeFloat, Status*(const KernelInfo*, const char*, float*)>(api, info, name.c_str(), &v)))
+      if (absent(call<kKernelInfoGetAttributeFloat, Status*(const KernelInfo*, const char*, float*)>(api, info,
+                                                                                                     name.c_str(), &v)))
         return std::nullopt;
       return v;
     }
@@ -154,7 +160,8 @@ std::optional<Attribute> read_attribute(const Api* api, const KernelInfo* info, 
     case AttributeSignature::Kind::kInts: {
       size_t size = 0;
       using F = Status*(const KernelInfo*, const char*, int64_t*, size_t*);
-      absent(call<kKernelInfoGetAttributeArrayInt64, F>(api, info, name.c_str(), static_cast<int64_t*>(nullptr), &size));
+      absent(
+          call<kKernelInfoGetAttributeArrayInt64, F>(api, info, name.c_str(), static_cast<int64_t*>(nullptr), &size));
       if (size == 0) return std::nullopt;
       std::vector<int64_t> v(size);
       check(call<kKernelInfoGetAttributeArrayInt64, F>(api, info, name.c_str(), v.data(), &size));
@@ -172,9 +179,12 @@ struct HostOp : CustomOp {
 
   int port_type(const PortSignature& p) const {
     switch (p.type) {
-      case PortType::kT: return static_cast<int>(type);
-      case PortType::kMask: return static_cast<int>(mask);
-      case PortType::kInt64: return static_cast<int>(DataType::kInt64);
+      case PortType::kT:
+        return static_cast<int>(type);
+      case PortType::kMask:
+        return static_cast<int>(mask);
+      case PortType::kInt64:
+        return static_cast<int>(DataType::kInt64);
     }
     return 0;
   }
@@ -197,16 +207,18 @@ class HostKernel {
       if (auto value = read_attribute(api, info, a)) node->set(std::string(a.name), std::move(*value));
     size_t size = 0;
     using F = Status*(const KernelInfo*, char*, size_t*);
-    if (Status* s = call<kKernelInfoGetNodeName, F>(api, info, static_cast<char*>(nullptr), &size)) call<kReleaseStatus, void(Status*)>(api, s);
+    if (Status* s = call<kKernelInfoGetNodeName, F>(api, info, static_cast<char*>(nullptr), &size))
+      call<kReleaseStatus, void(Status*)>(api, s);
     std::string label(size, '\0');
     if (size > 0) check(call<kKernelInfoGetNodeName, F>(api, info, label.data(), &size));
     node->name = label.c_str();
     node_ = node;
-    within([&] { return node_->label(); }, [&] {
-      const OpDef* def = find_op("ai.attune", signature_.name, 1);
-      if (!def) throw Error(Error::Kind::kInternal, "the operator is not in this library");
-      kernel_ = def->prepare(SimpleContext(*node_, 1));
-    });
+    within([&] { return node_->label(); },
+           [&] {
+             const OpDef* def = find_op("ai.attune", signature_.name, 1);
+             if (!def) throw Error(Error::Kind::kInternal, "the operator is not in this library");
+             kernel_ = def->prepare(SimpleContext(*node_, 1));
+           });
   }
 
   void run(KernelContext* context) {
@@ -215,7 +227,8 @@ class HostKernel {
     std::vector<Datum> inputs(count);
     for (size_t i = 0; i < count; ++i) {
       const Value* value = nullptr;
-      check(call<kKernelContextGetInput, Status*(const KernelContext*, size_t, const Value**)>(api_, context, i, &value));
+      check(
+          call<kKernelContextGetInput, Status*(const KernelContext*, size_t, const Value**)>(api_, context, i, &value));
       if (value) inputs[i] = Datum(borrow(view(api_, value)));
     }
     HostCall host(api_, context, std::move(inputs), node_->output_count(), &pool_);
@@ -229,7 +242,8 @@ class HostKernel {
     if (name.empty()) return nullptr;
     int constant = 0;
     const Value* value = nullptr;
-    check(call<kKernelInfoGetConstantInputTensor, Status*(const KernelInfo*, size_t, int*, const Value**)>(api_, info, i, &constant, &value));
+    check(call<kKernelInfoGetConstantInputTensor, Status*(const KernelInfo*, size_t, int*, const Value**)>(
+        api_, info, i, &constant, &value));
     if (constant && value) return graph_.add_constant(borrow(view(api_, value)), name);
     return graph_.add_input(name, ValueType::of(static_cast<DataType>(op.port_type(signature_.inputs.at(i)))));
   }
@@ -255,17 +269,25 @@ HostOp make_op(const OperatorSignature& signature, DataType type, DataType mask)
   op.get_input_type_count = [](const CustomOp* o) { return host_op(o).signature->inputs.size(); };
   op.get_output_type_count = [](const CustomOp* o) { return host_op(o).signature->outputs.size(); };
   op.get_input_type = [](const CustomOp* o, size_t i) { return host_op(o).port_type(host_op(o).signature->inputs[i]); };
-  op.get_output_type = [](const CustomOp* o, size_t i) { return host_op(o).port_type(host_op(o).signature->outputs[i]); };
-  op.get_input_characteristic = [](const CustomOp* o, size_t i) { return host_op(o).signature->inputs[i].optional ? kOptional : kRequired; };
-  op.get_output_characteristic = [](const CustomOp* o, size_t i) { return host_op(o).signature->outputs[i].optional ? kOptional : kRequired; };
+  op.get_output_type = [](const CustomOp* o, size_t i) {
+    return host_op(o).port_type(host_op(o).signature->outputs[i]);
+  };
+  op.get_input_characteristic = [](const CustomOp* o, size_t i) {
+    return host_op(o).signature->inputs[i].optional ? kOptional : kRequired;
+  };
+  op.get_output_characteristic = [](const CustomOp* o, size_t i) {
+    return host_op(o).signature->outputs[i].optional ? kOptional : kRequired;
+  };
   op.get_input_memory_type = [](const CustomOp*, size_t) { return 0; };
   op.get_variadic_input_min_arity = op.get_variadic_output_min_arity = [](const CustomOp*) { return 1; };
   op.get_variadic_input_homogeneity = op.get_variadic_output_homogeneity = [](const CustomOp*) { return 1; };
   op.get_start_version = [](const CustomOp*) { return 1; };
   op.get_end_version = [](const CustomOp*) { return 0x7fffffff; };
   op.create_kernel_v2 = [](const CustomOp* o, const Api* api, const KernelInfo* info, void** kernel) {
-    return guarded(api, [&] { *kernel = new std::pair<const Api*, HostKernel>(std::piecewise_construct, std::forward_as_tuple(api),
-                                                                             std::forward_as_tuple(host_op(o), api, info)); });
+    return guarded(api, [&] {
+      *kernel = new std::pair<const Api*, HostKernel>(std::piecewise_construct, std::forward_as_tuple(api),
+                                                      std::forward_as_tuple(host_op(o), api, info));
+    });
   };
   op.kernel_compute_v2 = [](void* kernel, KernelContext* context) {
     auto& [api, host] = *static_cast<std::pair<const Api*, HostKernel>*>(kernel);
@@ -280,7 +302,8 @@ const std::deque<HostOp>& all_host_ops() {
   static const auto* const ops = [] {
     auto* list = new std::deque<HostOp>;
     for (const OperatorSignature& s : operator_signatures()) {
-      const bool masked = std::any_of(s.inputs.begin(), s.inputs.end(), [](const auto& p) { return p.type == PortType::kMask; });
+      const bool masked =
+          std::any_of(s.inputs.begin(), s.inputs.end(), [](const auto& p) { return p.type == PortType::kMask; });
       for (const DataType type : s.types) {
         list->push_back(make_op(s, type, DataType::kBool));
         if (masked) list->push_back(make_op(s, type, type));
@@ -294,21 +317,23 @@ const std::deque<HostOp>& all_host_ops() {
 }  // namespace
 }  // namespace attune::ort
 
-extern "C" __attribute__((visibility("default"))) attune::ort::Status* RegisterCustomOps(attune::ort::SessionOptions* options,
-                                                                                         const attune::ort::ApiBase* base) {
+extern "C" __attribute__((visibility("default"))) attune::ort::Status* RegisterCustomOps(
+    attune::ort::SessionOptions* options, const attune::ort::ApiBase* base) {
   using namespace attune::ort;
   const Api* api = base->get_api(kApiVersion);
   if (!api) {
     // Slot 0 of version 1 makes the status; that table is part of every release.
-    const std::string message = fmt::format("attune needs ONNX Runtime's API version {} (release 1.{}); this is release {}", kApiVersion,
-                                            kApiVersion, base->get_version());
+    const std::string message =
+        fmt::format("attune needs ONNX Runtime's API version {} (release 1.{}); this is release {}", kApiVersion,
+                    kApiVersion, base->get_version());
     return call<kCreateStatus, Status*(int, const char*)>(base->get_api(1), kFail, message.c_str());
   }
   return guarded(api, [&] {
     CustomOpDomain* domain = nullptr;  // lives as long as the sessions: never released
     check(call<kCreateCustomOpDomain, Status*(const char*, CustomOpDomain**)>(api, "ai.attune", &domain));
     for (const HostOp& op : all_host_ops())
-      check(call<kCustomOpDomainAdd, Status*(CustomOpDomain*, const CustomOp*)>(api, domain, static_cast<const CustomOp*>(&op)));
+      check(call<kCustomOpDomainAdd, Status*(CustomOpDomain*, const CustomOp*)>(api, domain,
+                                                                                static_cast<const CustomOp*>(&op)));
     check(call<kAddCustomOpDomain, Status*(SessionOptions*, CustomOpDomain*)>(api, options, domain));
   });
 }

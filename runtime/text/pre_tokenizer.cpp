@@ -1,0 +1,151 @@
+#include "runtime/text/pre_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "graph/error.h"
+#include "runtime/text/byte_level.h"
+#include "runtime/text/pattern.h"
+#include "runtime/text/unicode.h"
+
+namespace attune {
+namespace {
+
+using nlohmann::json;
+using Matches = std::vector<std::pair<size_t, size_t>>;
+
+// Each character that `is_match` holds for, as a match of its own.
+template <class F>
+Matches characters(std::string_view text, F is_match) {
+  Matches out;
+  size_t at = 0;
+  for (const char32_t c : unicode::decode(text)) {
+    const size_t size = unicode::encode(c).size();
+    if (is_match(c)) out.emplace_back(at, at + size);
+    at += size;
+  }
+  return out;
+}
+
+template <class F>
+class EachWord : public PreTokenizer {
+ public:
+  explicit EachWord(F f) : f_(std::move(f)) {}
+  std::vector<std::string> run(std::vector<std::string> words, bool at_start) const override {
+    std::vector<std::string> out;
+    for (size_t i = 0; i < words.size(); ++i)
+      for (std::string& part : f_(words[i], at_start && i == 0)) out.push_back(std::move(part));
+    return out;
+  }
+
+ private:
+  F f_;
+};
+
+template <class F>
+std::unique_ptr<PreTokenizer> each_word(F f) {
+  return std::make_unique<EachWord<F>>(std::move(f));
+}
+
+// Splits at characters of a class.
+template <class F>
+std::unique_ptr<PreTokenizer> split_at(F is_match, SplitBehavior behavior) {
+  return each_word([=](const std::string& w, bool) { return split(w, characters(w, is_match), behavior, false); });
+}
+
+std::unique_ptr<PreTokenizer> byte_level(const json& j) {
+  constexpr std::string_view kPattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+  const bool prefix = j.value("add_prefix_space", true), use_regex = j.value("use_regex", true);
+  auto regex = std::make_shared<unicode::Regex>(kPattern);
+  return each_word([=](const std::string& word, bool) {
+    std::string w = word;
+    const auto first = unicode::decode(w.substr(0, 4));
+    if (prefix && (first.empty() || !unicode::is_whitespace(first[0]))) w.insert(0, 1, ' ');
+    auto parts = use_regex ? split(w, regex->find_all(w), SplitBehavior::kIsolated, false) : std::vector{w};
+    for (std::string& p : parts) p = bytes_to_alphabet(p);
+    return parts;
+  });
+}
+
+std::unique_ptr<PreTokenizer> metaspace(const json& j) {
+  const std::string replacement = j.value("replacement", "\u2581");
+  std::string scheme = j.value("prepend_scheme", j.value("add_prefix_space", true) ? "always" : "never");
+  const bool cut = j.value("split", true);
+  return each_word([=](const std::string& word, bool first) {
+    const TextPattern blank{json(" ")};
+    std::string w = blank.replace_all(word, replacement);
+    if ((scheme == "always" || (scheme == "first" && first)) && !w.starts_with(replacement)) w = replacement + w;
+    if (!cut) return std::vector{w};
+    return split(w, TextPattern{json(replacement)}.find_all(w), SplitBehavior::kMergedWithNext, false);
+  });
+}
+
+class SequencePreTokenizer : public PreTokenizer {
+ public:
+  explicit SequencePreTokenizer(const json& parts) {
+    for (const json& p : parts) parts_.push_back(make_pre_tokenizer(p));
+  }
+  std::vector<std::string> run(std::vector<std::string> words, bool at_start) const override {
+    for (const auto& p : parts_) words = p->run(std::move(words), at_start);
+    return words;
+  }
+
+ private:
+  std::vector<std::unique_ptr<PreTokenizer>> parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<PreTokenizer> make_pre_tokenizer(const json& j) {
+  if (j.is_null()) return nullptr;
+  const std::string type = j.at("type");
+  if (type == "WhitespaceSplit") return split_at(unicode::is_whitespace, SplitBehavior::kRemoved);
+  if (type == "Whitespace") {
+    auto regex = std::make_shared<unicode::Regex>(R"(\w+|[^\w\s]+)");
+    return each_word(
+        [regex](const std::string& w, bool) { return split(w, regex->find_all(w), SplitBehavior::kRemoved, true); });
+  }
+  if (type == "BertPreTokenizer")
+    return each_word([](const std::string& w, bool) {
+      std::vector<std::string> out;
+      for (const std::string& word : split(w, characters(w, unicode::is_whitespace), SplitBehavior::kRemoved, false)) {
+        const auto bert_punctuation = [](char32_t c) {
+          const bool ascii =
+              (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126);
+          return ascii || unicode::is_punctuation(c);
+        };
+        for (std::string& p : split(word, characters(word, bert_punctuation), SplitBehavior::kIsolated, false))
+          out.push_back(std::move(p));
+      }
+      return out;
+    });
+  if (type == "Punctuation")
+    return split_at(
+        [](char32_t c) {
+          const bool ascii =
+              (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126);
+          return ascii || unicode::is_punctuation(c);
+        },
+        split_behavior(j.value("behavior", "Isolated")));
+  if (type == "Digits")
+    return split_at(unicode::is_numeric,
+                    j.value("individual_digits", false) ? SplitBehavior::kIsolated : SplitBehavior::kContiguous);
+  if (type == "CharDelimiterSplit") {
+    const auto delimiter = unicode::decode(j.at("delimiter").get<std::string>());
+    return split_at([d = delimiter.at(0)](char32_t c) { return c == d; }, SplitBehavior::kRemoved);
+  }
+  if (type == "Split") {
+    auto pattern = std::make_shared<TextPattern>(j.at("pattern"));
+    const SplitBehavior behavior = split_behavior(j.at("behavior"));
+    return each_word([pattern, behavior, invert = j.value("invert", false)](const std::string& w, bool) {
+      return split(w, pattern->find_all(w), behavior, invert);
+    });
+  }
+  if (type == "ByteLevel") return byte_level(j);
+  if (type == "Metaspace") return metaspace(j);
+  if (type == "Sequence") return std::make_unique<SequencePreTokenizer>(j.at("pretokenizers"));
+  throw Error(Error::Kind::kUnsupported, fmt::format("pre-tokenizer '{}'", type));
+}
+
+}  // namespace attune

@@ -1,0 +1,48 @@
+// Unicode text, by ICU.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attune::unicode {
+
+enum class Form { kNfc, kNfd, kNfkc, kNfkd };
+
+// All take and give UTF-8; bytes that aren't UTF-8 become U+FFFD.
+std::string normalize(std::string_view text, Form form);
+// Each character by itself (no final sigma), without a locale.
+std::string lower(std::string_view text);
+// Code points, and back.
+std::u32string decode(std::string_view text);
+std::string encode(std::u32string_view text);
+std::string encode(char32_t c);
+// Grapheme clusters.
+std::vector<std::string_view> graphemes(std::string_view text);
+
+bool is_whitespace(char32_t c);       // White_Space
+bool is_control(char32_t c);          // Cc, Cf, Cn, Co
+bool is_nonspacing_mark(char32_t c);  // Mn
+bool is_mark(char32_t c);             // M*
+bool is_punctuation(char32_t c);      // P*
+bool is_numeric(char32_t c);          // Nd, Nl, No
+bool is_cjk_ideograph(char32_t c);    // the blocks that BERT separates
+
+// A regular expression (ICU syntax, which covers the patterns of tokenizer files).
+class Regex {
+ public:
+  // Throws Error(kInvalidModel) if the pattern isn't one.
+  explicit Regex(std::string_view pattern);
+  ~Regex();
+  Regex(Regex&&) noexcept;
+  // [begin, end) byte ranges of the matches, in order. `text` must be UTF-8.
+  std::vector<std::pair<size_t, size_t>> find_all(std::string_view text) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace attune::unicode

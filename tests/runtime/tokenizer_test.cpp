@@ -1,0 +1,89 @@
+#include "runtime/text/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "graph/error.h"
+
+namespace attune {
+namespace {
+
+const std::filesystem::path kFixtures = std::filesystem::path(ATTUNE_SOURCE_DIR) / "tests/models/tokenizers";
+
+std::vector<std::string> read_lines(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+std::string escape(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '\\' ? "\\\\" : c == '\n' ? "\\n" : std::string(1, c);
+  return out;
+}
+
+// What the original library gave for each line (tests/models/tokenizers/make.py).
+class AgainstTheOriginal : public testing::TestWithParam<std::string> {};
+
+TEST_P(AgainstTheOriginal, IdsAndTextAreEqualInTwelveScripts) {
+  const auto json = kFixtures / (GetParam() + ".json");
+  const auto tokenizer = std::filesystem::exists(json) ? load_tokenizer_json(json)
+                                                       : load_sentencepiece(kFixtures / (GetParam() + ".spm"), {}, -1);
+  const auto lines = read_lines(kFixtures / "lines.txt"), expected = read_lines(kFixtures / (GetParam() + ".expected"));
+  ASSERT_EQ(lines.size(), expected.size());
+  ASSERT_GE(lines.size(), 1000U);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const auto ids = tokenizer->encode(lines[i]);
+    std::string got;
+    for (const int64_t id : ids) got += (got.empty() ? "" : " ") + std::to_string(id);
+    ASSERT_EQ(got + "\t" + escape(tokenizer->decode(ids)), expected[i]) << "line " << i + 1 << ": '" << lines[i] << "'";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, AgainstTheOriginal,
+                         testing::Values("bpe_byte_level", "wordpiece_bert", "unigram_t5", "bpe_words", "bpe_suffix",
+                                         "bpe_byte_fallback", "word_level", "sentencepiece"),
+                         [](const auto& info) { return info.param; });
+
+TEST(SentencePiece, TakesIdsFromAVocabularyAndEndsWithTheEnd) {
+  const auto folder = std::filesystem::temp_directory_path() / "attune_tokenizer_test";
+  std::filesystem::create_directories(folder);
+  const auto plain = load_sentencepiece(kFixtures / "sentencepiece.spm", {}, 2);
+  const auto ids = plain->encode("hello");
+  EXPECT_EQ(ids.back(), 2);
+  std::ofstream(folder / "vocab.json") << R"({"</s>": 0, "<unk>": 1, ")" + std::string("\u2581hello") + R"(": 7})";
+  const auto mapped = load_sentencepiece(kFixtures / "sentencepiece.spm", folder / "vocab.json", 0);
+  EXPECT_EQ(mapped->encode("hello"), (std::vector<int64_t>{7, 0}));
+  EXPECT_EQ(mapped->decode(std::vector<int64_t>{7, 0}), "hello");
+  EXPECT_EQ(mapped->piece(7), " hello");
+  EXPECT_EQ(mapped->piece(99), "<99>");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(TokenizerFiles, BadOnesAreErrorsThatNameTheFile) {
+  const auto folder = std::filesystem::temp_directory_path() / "attune_bad_tokenizer_test";
+  std::filesystem::create_directories(folder);
+  for (const char* text :
+       {"", "{", "[]", R"({"model": 3})", R"({"model": {"type": "BPE", "vocab": {}, "merges": ["a b"]}})",
+        R"({"model": {"type": "Magic"}})",
+        R"({"normalizer": {"type": "Magic"}, "model": {"type": "WordLevel", "vocab": {}}})"}) {
+    std::ofstream(folder / "tokenizer.json") << text;
+    try {
+      find_tokenizers(folder, -1);
+      ADD_FAILURE() << text;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("tokenizer.json"), std::string::npos) << e.what();
+    }
+  }
+  std::filesystem::remove(folder / "tokenizer.json");
+  EXPECT_EQ(find_tokenizers(folder, -1).source, nullptr);
+  std::ofstream(folder / "source.spm") << "not a model";
+  EXPECT_THROW(find_tokenizers(folder, -1), Error);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace attune
