@@ -1,0 +1,149 @@
+#include "convert/convert.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "graph/io/output_file.h"
+
+namespace attune::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+struct Options {
+  std::string source, output, report, target = "attune";
+  bool explain = false, no_verify = false, json = false;
+  double tolerance = 1e-4;
+  int64_t max_rewrites = -1;
+  int threads = 0;
+};
+
+ordered_json to_json(const Verification& v) {
+  ordered_json j{{"largest_absolute_difference", v.largest_absolute},
+                 {"largest_relative_difference", v.largest_relative},
+                 {"tolerance", v.tolerance},
+                 {"passed", v.passed()},
+                 {"cases", ordered_json::array()}};
+  for (const VerifiedCase& c : v.cases) {
+    ordered_json row{{"sizes", c.sizes}};
+    if (c.refused.empty()) {
+      row.update({{"output", c.worst_output}, {"absolute", c.absolute}, {"relative", c.relative}});
+    } else {
+      row["refused"] = c.refused;
+    }
+    j["cases"].push_back(std::move(row));
+  }
+  return j;
+}
+
+ordered_json to_json(const ConvertedModel& m) {
+  ordered_json j{{"source", m.source.string()}, {"result", m.result.string()}, {"attentions", m.attentions}};
+  j["rewrites"] = ordered_json::array();
+  for (const Rewrite& r : m.report.rewrites)
+    j["rewrites"].push_back({{"rule", r.rule}, {"node", r.node}, {"result", r.result}, {"details", r.details}});
+  j["near_misses"] = ordered_json::array();
+  for (const NearMiss& n : m.report.near_misses)
+    j["near_misses"].push_back({{"rule", n.rule}, {"anchor", n.anchor}, {"path", n.path}, {"value", n.value}, {"reason", n.reason}});
+  j["passes"] = m.report.pass_counts;
+  j["notes"] = m.report.notes;
+  if (m.verification) j["verification"] = to_json(*m.verification);
+  return j;
+}
+
+ordered_json to_json(const Conversion& c) {
+  ordered_json j{{"written", c.written}, {"models", ordered_json::array()}, {"copied", ordered_json::array()}};
+  for (const ConvertedModel& m : c.models) j["models"].push_back(to_json(m));
+  for (const fs::path& p : c.copied) j["copied"].push_back(p.string());
+  return j;
+}
+
+void print_verification(const Verification& v) {
+  size_t refused = 0;
+  for (const VerifiedCase& c : v.cases) refused += c.refused.empty() ? 0 : 1;
+  if (v.compared == 0) {
+    print_line(fmt::format("  NOT verified: the source refuses all {} kinds of made-up inputs, first: {}", v.cases.size(),
+                           v.cases.empty() ? "none" : v.cases.front().refused));
+    return;
+  }
+  print_line(fmt::format("  {} on {} kinds of inputs: largest difference {:.2e}, {:.2e} of the largest value (tolerance {:.0e})",
+                         v.passed() ? "verified" : "DIFFERS", v.compared, v.largest_absolute, v.largest_relative, v.tolerance));
+  if (refused > 0) print_line(fmt::format("  {} kinds of inputs the source itself refuses (not counted)", refused));
+  if (v.passed()) return;
+  for (const VerifiedCase& c : v.cases)
+    if (c.refused.empty() && c.relative > v.tolerance)
+      print_line(fmt::format("    {}: output '{}' differs by {:.2e}, {:.2e} of its largest value", c.sizes, c.worst_output, c.absolute, c.relative));
+}
+
+void print_model(const ConvertedModel& m, bool explain) {
+  print_line(fmt::format("{}: {} attention{} fused", m.source.filename().string(), m.attentions, m.attentions == 1 ? "" : "s"));
+  std::map<std::string, size_t> by_rule;
+  for (const Rewrite& r : m.report.rewrites) {
+    ++by_rule[r.rule];
+    if (explain) print_line(fmt::format("  {}: {} -> '{}'{}{}", r.rule, r.node, r.result, r.details.empty() ? "" : ": ", fmt::join(r.details, ", ")));
+  }
+  if (!explain) {
+    std::vector<std::string> parts;
+    for (const auto& [rule, n] : by_rule) parts.push_back(fmt::format("{} {}", rule, n));
+    if (!parts.empty()) print_line(fmt::format("  {}", fmt::join(parts, ", ")));
+  }
+  for (const NearMiss& n : m.report.near_misses)
+    print_line(fmt::format("  left: {}\n    {} stopped at {}{}: {}", n.anchor, n.rule, n.path.empty() ? "the anchor" : n.path,
+                           n.value.empty() ? "" : fmt::format(" ('{}')", n.value), n.reason));
+  for (const std::string& note : m.report.notes) print_line(fmt::format("  note: {}", note));
+  if (m.verification) print_verification(*m.verification);
+}
+
+int run(const Options& o) {
+  ConvertOptions options;
+  options.target = target_from_name(o.target);
+  options.passes.max_rewrites = o.max_rewrites;
+  options.verify = !o.no_verify;
+  options.verification.tolerance = o.tolerance;
+  options.verification.threads = o.threads;
+  std::unique_ptr<Progress> progress;
+  options.verification.progress = [&](size_t done, size_t total) {
+    if (progress) progress->update(done, total);
+  };
+  const Conversion c = convert(o.source, o.output, options,
+                               [&](const fs::path& p) { progress = std::make_unique<Progress>(p.filename().string()); });
+  progress.reset();
+  const ordered_json report = to_json(c);
+  if (!o.report.empty()) {
+    OutputFile file(o.report);
+    file.write(report.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+    file.commit();
+  }
+  if (o.json) {
+    print_json(report);
+  } else {
+    for (const ConvertedModel& m : c.models) print_model(m, o.explain);
+    print_line(c.written ? fmt::format("wrote {}{}", o.output, c.copied.empty() ? "" : fmt::format(" with {} other files", c.copied.size()))
+                         : "nothing was written");
+  }
+  return c.written ? kSuccess : kDifference;
+}
+
+}  // namespace
+
+Action add_convert(CLI::App& command) {
+  auto o = std::make_shared<Options>();
+  command.add_option("model", o->source, "an ONNX file, or a folder of them with configuration and tokenizer files")->required();
+  command.add_option("-o,--output", o->output, "where the result goes")->required();
+  command.add_flag("--explain", o->explain, "print each rewrite");
+  command.add_option("--report", o->report, "write what was done, and what was left and why, as JSON");
+  command.add_option("--target", o->target, "attune (default), portable (runs in ONNX Runtime without attune), onnx (standard operators only)");
+  command.add_flag("--no-verify", o->no_verify, "don't run source and result on made-up inputs");
+  command.add_option("--tolerance", o->tolerance, "largest difference relative to the largest value of an output (default 1e-4)")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--max-rewrites", o->max_rewrites, "stop after so many rewrites of fusion rules, to find the one that is wrong")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--threads", o->threads, "of the verification (default: physical cores)")->check(CLI::NonNegativeNumber);
+  command.add_flag("--json", o->json, "print the report as JSON");
+  return [o] { return run(*o); };
+}
+
+}  // namespace attune::cli

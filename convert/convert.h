@@ -1,0 +1,44 @@
+// Files and folders of models, converted: attention fused, the result verified and written.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "convert/target.h"
+#include "convert/verify.h"
+#include "passes/pass.h"
+#include "passes/report.h"
+
+namespace attune {
+
+struct ConvertOptions {
+  Target target = Target::kAttune;
+  PassOptions passes;
+  bool verify = true;
+  VerifyOptions verification;
+};
+
+struct ConvertedModel {
+  std::filesystem::path source, result;
+  Report report;
+  size_t attentions = 0;  // ai.attune Attention nodes in the result (before a target replaces them)
+  std::optional<Verification> verification;
+};
+
+struct Conversion {
+  std::vector<ConvertedModel> models;
+  std::vector<std::filesystem::path> copied;  // other files of the folder
+  bool written = false;                       // false: a model failed its verification, and nothing was written
+};
+
+// Converts one file, or every .onnx file of a folder, whose other files (configuration, tokenizer) are copied. Everything is
+// made under a temporary name beside `output` and renamed when all of it is there; files of an existing folder are replaced.
+// `started` is called with each model's path before it is converted; may be empty.
+// Throws Error(kIo), Error(kInvalidModel), Error(kInvalidArgument) (no model in the folder, output within source).
+Conversion convert(const std::filesystem::path& source, const std::filesystem::path& output, const ConvertOptions& options,
+                   const std::function<void(const std::filesystem::path&)>& started = {});
+
+}  // namespace attune

@@ -1,0 +1,160 @@
+#include "convert/sample_inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <unordered_set>
+
+#include "graph/error.h"
+
+namespace attune {
+namespace {
+
+// Rows of the smallest table that the elements of `value` look up, followed through operators that keep the elements.
+std::optional<int64_t> table_rows(const Value* value, std::unordered_set<const Value*>& seen) {
+  if (!seen.insert(value).second) return std::nullopt;
+  std::optional<int64_t> rows;
+  const auto take = [&](std::optional<int64_t> n) {
+    if (n && (!rows || *n < *rows)) rows = n;
+  };
+  for (const Use& use : value->uses()) {
+    const Node& node = *use.node;
+    if (node.is("Gather") && use.index == 1 && node.input(0)) {
+      const TensorType& table = node.input(0)->tensor_type();
+      const int64_t axis = node.attr_int("axis", 0);
+      const auto n = table.dim(static_cast<int>(axis)).constant();
+      // A table of weights, not the shape or length of something.
+      if (n && is_float(table.element)) take(*n);
+    } else if (node.is("EmbedLayerNormalization", "com.microsoft") && use.index == 0) {
+      if (node.input(2)) take(node.input(2)->tensor_type().dim(0).constant());
+    } else {
+      static const std::unordered_set<std::string_view> kKeeping = {"Cast",   "Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand",
+                                                                    "Concat", "Slice",    "Flatten", "Transpose", "Split",   "Gather"};
+      const bool data = use.index == 0 || node.type() == "Concat";
+      if (!node.domain().empty() || !data || !kKeeping.contains(node.type())) continue;
+      for (size_t i = 0; i < node.output_count(); ++i)
+        if (node.output(i)) take(table_rows(node.output(i), seen));
+    }
+  }
+  return rows;
+}
+
+SampleInput describe(const Value& input) {
+  const TensorType& t = input.tensor_type();
+  const std::string name(input.name());
+  if (input.type().kind != ValueType::Kind::kTensor || !t.shape)
+    throw Error(Error::Kind::kUnsupported, fmt::format("input '{}' of type {} can't be made up", name, input.type().to_string()));
+  SampleInput s{name, InputRole::kFloat, t.element, *t.shape, 0};
+  for (size_t i = 0; i < s.dims.size(); ++i)
+    if (!s.dims[i].known()) s.dims[i] = Dim::symbol(fmt::format("{}#{}", name, i));
+  if (is_float(t.element)) return s;
+  if (t.element == DataType::kBool) {
+    const bool one = std::all_of(s.dims.begin(), s.dims.end(), [](const Dim& d) { return d.is(1); });
+    s.role = one ? InputRole::kFlag : InputRole::kMask;
+    return s;
+  }
+  if (!is_integer(t.element))
+    throw Error(Error::Kind::kUnsupported, fmt::format("input '{}' of type {} can't be made up", name, input.type().to_string()));
+  std::unordered_set<const Value*> seen;
+  if (const auto rows = table_rows(&input, seen)) {
+    s.role = InputRole::kIndex;
+    s.bound = *rows;
+  } else {
+    s.role = s.dims.empty() ? InputRole::kNumber : s.dims.size() == 1 ? InputRole::kLengths : InputRole::kMask;
+  }
+  return s;
+}
+
+// A row of a mask; some position is always 1.
+std::vector<bool> mask_row(int64_t size, Padding padding, std::mt19937_64& rng) {
+  std::vector<bool> row(static_cast<size_t>(size), true);
+  if (size < 2 || padding == Padding::kNone) return row;
+  const auto kept = static_cast<size_t>(1 + rng() % static_cast<uint64_t>(size));
+  switch (padding) {
+    case Padding::kNone: break;
+    case Padding::kRight: std::fill(row.begin() + static_cast<std::ptrdiff_t>(kept), row.end(), false); break;
+    case Padding::kLeft: std::fill(row.begin(), row.end() - static_cast<std::ptrdiff_t>(kept), false); break;
+    case Padding::kScattered:
+      for (size_t i = 0; i < row.size(); ++i) row[i] = rng() % 2 == 0;
+      row[rng() % row.size()] = true;
+  }
+  return row;
+}
+
+void store(Tensor& t, int64_t i, double value) {
+  switch (t.type()) {
+    case DataType::kFloat: t.mutable_data<float>()[i] = static_cast<float>(value); break;
+    case DataType::kDouble: t.mutable_data<double>()[i] = value; break;
+    case DataType::kFloat16: t.mutable_data<Float16>()[i] = Float16(static_cast<float>(value)); break;
+    case DataType::kBFloat16: t.mutable_data<BFloat16>()[i] = BFloat16(static_cast<float>(value)); break;
+    case DataType::kInt64: t.mutable_data<int64_t>()[i] = static_cast<int64_t>(value); break;
+    case DataType::kInt32: t.mutable_data<int32_t>()[i] = static_cast<int32_t>(value); break;
+    case DataType::kInt8: t.mutable_data<int8_t>()[i] = static_cast<int8_t>(value); break;
+    case DataType::kUInt8: t.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(value); break;
+    case DataType::kBool: t.mutable_data<bool>()[i] = value != 0; break;
+    default: throw Error(Error::Kind::kUnsupported, fmt::format("inputs of {} can't be made up", name(t.type())));
+  }
+}
+
+}  // namespace
+
+std::vector<SampleInput> sample_inputs(const Model& model) {
+  std::vector<SampleInput> out;
+  for (const Value* v : model.graph->inputs())
+    if (!v->default_value()) out.push_back(describe(*v));
+  return out;
+}
+
+std::vector<std::string> sample_symbols(const std::vector<SampleInput>& inputs) {
+  std::vector<std::string> out;
+  for (const SampleInput& input : inputs)
+    for (const Dim& d : input.dims)
+      for (const std::string& s : d.symbols())
+        if (std::find(out.begin(), out.end(), s) == out.end()) out.push_back(s);
+  return out;
+}
+
+std::map<std::string, Datum, std::less<>> make_sample(const std::vector<SampleInput>& inputs, const SampleChoice& choice) {
+  std::map<std::string, Datum, std::less<>> out;
+  std::mt19937_64 rng(choice.seed);
+  std::normal_distribution<double> normal;
+  int64_t shortest = std::numeric_limits<int64_t>::max();  // of all dynamic sizes
+  for (const auto& [symbol, size] : choice.sizes) shortest = std::min(shortest, size);
+  for (const SampleInput& input : inputs) {
+    Shape shape;
+    for (size_t i = 0; i < input.dims.size(); ++i) {
+      const auto size = input.dims[i].evaluate(choice.sizes);
+      if (!size || *size < 0)
+        throw Error(Error::Kind::kInvalidArgument, fmt::format("input '{}': dimension {} ({}) has no size", input.name, i, input.dims[i].to_string()));
+      shape.push_back(*size);
+    }
+    Tensor t = Tensor::allocate(input.type, shape);
+    const int64_t count = t.count();
+    if (input.role == InputRole::kMask && !shape.empty()) {
+      const int64_t width = shape.back();
+      for (int64_t r = 0; width > 0 && r < count / width; ++r) {
+        const auto row = mask_row(width, choice.padding, rng);
+        for (int64_t c = 0; c < width; ++c) store(t, r * width + c, row[static_cast<size_t>(c)] ? 1 : 0);
+      }
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        double value = 0;
+        switch (input.role) {
+          case InputRole::kIndex: value = static_cast<double>(rng() % static_cast<uint64_t>(std::max<int64_t>(1, input.bound))); break;
+          case InputRole::kLengths: value = static_cast<double>(1 + rng() % static_cast<uint64_t>(std::clamp<int64_t>(shortest, 1, 64))); break;
+          case InputRole::kNumber: value = 3; break;
+          case InputRole::kFlag: value = choice.flag ? 1 : 0; break;
+          case InputRole::kFloat: value = normal(rng); break;
+          case InputRole::kMask: value = 1; break;
+        }
+        store(t, i, value);
+      }
+    }
+    out.emplace(input.name, Datum(std::move(t)));
+  }
+  return out;
+}
+
+}  // namespace attune

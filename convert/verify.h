@@ -1,0 +1,41 @@
+// Whether a converted model computes what its source computes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace attune {
+
+struct VerifyOptions {
+  double tolerance = 1e-4;  // of the largest value of an output
+  int threads = 0;          // 0: the physical cores
+  // Called before each case; may be empty.
+  std::function<void(size_t done, size_t total)> progress;
+};
+
+struct VerifiedCase {
+  std::string sizes;           // "batch 2, source 7; right padding"
+  std::string refused;         // why the source itself refuses these inputs; empty if it ran
+  std::string worst_output;    // where the largest relative difference is
+  double absolute = 0;         // largest absolute difference
+  double relative = 0;         // largest difference relative to the largest value of its output
+};
+
+struct Verification {
+  std::vector<VerifiedCase> cases;
+  double largest_absolute = 0, largest_relative = 0;
+  double tolerance = 0;
+  size_t compared = 0;  // cases that ran
+  // False too if nothing could be compared.
+  bool passed() const { return compared > 0 && largest_relative <= tolerance; }
+};
+
+// Runs both models on made-up inputs: every dynamic dimension at several sizes, masks with all kinds of padding, flags
+// (use_cache_branch) both ways. `source` and `result` must have inputs of the same names; outputs are compared by name; what
+// the result has beyond is not looked at. Throws Error if the result can't run what the source can, or an output is missing.
+Verification verify(const Model& source, const Model& result, const VerifyOptions& options = {});
+
+}  // namespace attune
