@@ -1,9 +1,11 @@
 #include "cli/command.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "graph/error.h"
@@ -22,6 +24,18 @@ void print_line(std::string_view text) {
 
 void print_json(const nlohmann::json& json) {
   print_line(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void print_ordered_json(const nlohmann::ordered_json& json) {
+  print_line(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+bool terminal_has_colour() { return ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
+
+size_t terminal_width() {
+  winsize size{};
+  constexpr size_t kElsewhere = 200;
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kElsewhere;
 }
 
 std::string bytes_text(double bytes) {

@@ -26,6 +26,7 @@ struct Command {
 };
 
 Action add_bench(CLI::App& command);
+Action add_convert(CLI::App& command);
 Action add_generate(CLI::App& command);
 Action add_inspect(CLI::App& command);
 Action add_run(CLI::App& command);
@@ -34,6 +35,12 @@ Action add_run(CLI::App& command);
 void print(std::string_view text);
 void print_line(std::string_view text);
 void print_json(const nlohmann::json& json);
+// Keys in the order in which they were set.
+void print_ordered_json(const nlohmann::ordered_json& json);
+
+// Of standard output. Without a terminal: no colour, 200 columns.
+bool terminal_has_colour();
+size_t terminal_width();
 
 // "1.5 MB": powers of 1000.
 std::string bytes_text(double bytes);

@@ -47,7 +47,8 @@ ordered_json to_json(const ConvertedModel& m) {
     j["rewrites"].push_back({{"rule", r.rule}, {"node", r.node}, {"result", r.result}, {"details", r.details}});
   j["near_misses"] = ordered_json::array();
   for (const NearMiss& n : m.report.near_misses)
-    j["near_misses"].push_back({{"rule", n.rule}, {"anchor", n.anchor}, {"path", n.path}, {"value", n.value}, {"reason", n.reason}});
+    j["near_misses"].push_back(
+        {{"rule", n.rule}, {"anchor", n.anchor}, {"path", n.path}, {"value", n.value}, {"reason", n.reason}});
   j["passes"] = m.report.pass_counts;
   j["notes"] = m.report.notes;
   if (m.verification) j["verification"] = to_json(*m.verification);
@@ -65,25 +66,30 @@ void print_verification(const Verification& v) {
   size_t refused = 0;
   for (const VerifiedCase& c : v.cases) refused += c.refused.empty() ? 0 : 1;
   if (v.compared == 0) {
-    print_line(fmt::format("  NOT verified: the source refuses all {} kinds of made-up inputs, first: {}", v.cases.size(),
-                           v.cases.empty() ? "none" : v.cases.front().refused));
+    print_line(fmt::format("  NOT verified: the source refuses all {} kinds of made-up inputs, first: {}",
+                           v.cases.size(), v.cases.empty() ? "none" : v.cases.front().refused));
     return;
   }
-  print_line(fmt::format("  {} on {} kinds of inputs: largest difference {:.2e}, {:.2e} of the largest value (tolerance {:.0e})",
-                         v.passed() ? "verified" : "DIFFERS", v.compared, v.largest_absolute, v.largest_relative, v.tolerance));
+  print_line(fmt::format(
+      "  {} on {} kinds of inputs: largest difference {:.2e}, {:.2e} of the largest value (tolerance {:.0e})",
+      v.passed() ? "verified" : "DIFFERS", v.compared, v.largest_absolute, v.largest_relative, v.tolerance));
   if (refused > 0) print_line(fmt::format("  {} kinds of inputs the source itself refuses (not counted)", refused));
   if (v.passed()) return;
   for (const VerifiedCase& c : v.cases)
     if (c.refused.empty() && c.relative > v.tolerance)
-      print_line(fmt::format("    {}: output '{}' differs by {:.2e}, {:.2e} of its largest value", c.sizes, c.worst_output, c.absolute, c.relative));
+      print_line(fmt::format("    {}: output '{}' differs by {:.2e}, {:.2e} of its largest value", c.sizes,
+                             c.worst_output, c.absolute, c.relative));
 }
 
 void print_model(const ConvertedModel& m, bool explain) {
-  print_line(fmt::format("{}: {} attention{} fused", m.source.filename().string(), m.attentions, m.attentions == 1 ? "" : "s"));
+  print_line(fmt::format("{}: {} attention{} fused", m.source.filename().string(), m.attentions,
+                         m.attentions == 1 ? "" : "s"));
   std::map<std::string, size_t> by_rule;
   for (const Rewrite& r : m.report.rewrites) {
     ++by_rule[r.rule];
-    if (explain) print_line(fmt::format("  {}: {} -> '{}'{}{}", r.rule, r.node, r.result, r.details.empty() ? "" : ": ", fmt::join(r.details, ", ")));
+    if (explain)
+      print_line(fmt::format("  {}: {} -> '{}'{}{}", r.rule, r.node, r.result, r.details.empty() ? "" : ": ",
+                             fmt::join(r.details, ", ")));
   }
   if (!explain) {
     std::vector<std::string> parts;
@@ -91,7 +97,8 @@ void print_model(const ConvertedModel& m, bool explain) {
     if (!parts.empty()) print_line(fmt::format("  {}", fmt::join(parts, ", ")));
   }
   for (const NearMiss& n : m.report.near_misses)
-    print_line(fmt::format("  left: {}\n    {} stopped at {}{}: {}", n.anchor, n.rule, n.path.empty() ? "the anchor" : n.path,
+    print_line(fmt::format("  left: {}\n    {} stopped at {}{}: {}", n.anchor, n.rule,
+                           n.path.empty() ? "the anchor" : n.path,
                            n.value.empty() ? "" : fmt::format(" ('{}')", n.value), n.reason));
   for (const std::string& note : m.report.notes) print_line(fmt::format("  note: {}", note));
   if (m.verification) print_verification(*m.verification);
@@ -108,8 +115,9 @@ int run(const Options& o) {
   options.verification.progress = [&](size_t done, size_t total) {
     if (progress) progress->update(done, total);
   };
-  const Conversion c = convert(o.source, o.output, options,
-                               [&](const fs::path& p) { progress = std::make_unique<Progress>(p.filename().string()); });
+  const Conversion c = convert(o.source, o.output, options, [&](const fs::path& p) {
+    progress = std::make_unique<Progress>(p.filename().string());
+  });
   progress.reset();
   const ordered_json report = to_json(c);
   if (!o.report.empty()) {
@@ -118,10 +126,11 @@ int run(const Options& o) {
     file.commit();
   }
   if (o.json) {
-    print_json(report);
+    print_ordered_json(report);
   } else {
     for (const ConvertedModel& m : c.models) print_model(m, o.explain);
-    print_line(c.written ? fmt::format("wrote {}{}", o.output, c.copied.empty() ? "" : fmt::format(" with {} other files", c.copied.size()))
+    print_line(c.written ? fmt::format("wrote {}{}", o.output,
+                                       c.copied.empty() ? "" : fmt::format(" with {} other files", c.copied.size()))
                          : "nothing was written");
   }
   return c.written ? kSuccess : kDifference;
@@ -131,17 +140,25 @@ int run(const Options& o) {
 
 Action add_convert(CLI::App& command) {
   auto o = std::make_shared<Options>();
-  command.add_option("model", o->source, "an ONNX file, or a folder of them with configuration and tokenizer files")->required();
+  command.add_option("model", o->source, "an ONNX file, or a folder of them with configuration and tokenizer files")
+      ->required();
   command.add_option("-o,--output", o->output, "where the result goes")->required();
   command.add_flag("--explain", o->explain, "print each rewrite");
   command.add_option("--report", o->report, "write what was done, and what was left and why, as JSON");
-  command.add_option("--target", o->target, "attune (default), portable (runs in ONNX Runtime without attune), onnx (standard operators only)");
+  command.add_option(
+      "--target", o->target,
+      "attune (default), portable (runs in ONNX Runtime without attune), onnx (standard operators only)");
   command.add_flag("--no-verify", o->no_verify, "don't run source and result on made-up inputs");
-  command.add_option("--tolerance", o->tolerance, "largest difference relative to the largest value of an output (default 1e-4)")
+  command
+      .add_option("--tolerance", o->tolerance,
+                  "largest difference relative to the largest value of an output (default 1e-4)")
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--max-rewrites", o->max_rewrites, "stop after so many rewrites of fusion rules, to find the one that is wrong")
+  command
+      .add_option("--max-rewrites", o->max_rewrites,
+                  "stop after so many rewrites of fusion rules, to find the one that is wrong")
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--threads", o->threads, "of the verification (default: physical cores)")->check(CLI::NonNegativeNumber);
+  command.add_option("--threads", o->threads, "of the verification (default: physical cores)")
+      ->check(CLI::NonNegativeNumber);
   command.add_flag("--json", o->json, "print the report as JSON");
   return [o] { return run(*o); };
 }

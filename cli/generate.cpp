@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/generation_input.h"
+#include "cli/generation_text.h"
 #include "runtime/generator.h"
 
 namespace attune::cli {
@@ -17,16 +18,18 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct Options {
-  std::string folder, ids, features, request;
+  std::string folder, ids, features, request, alignment;
+  std::vector<std::string> text;
   int64_t max_new = 0, beams = 0;
   int threads = 0;
-  bool alignments = false;
+  bool alignments = false, show_alignment = false;
   bool json = false;
 };
 
 struct Request {
   TensorMap inputs;
   GenerationOptions options;
+  std::vector<std::vector<int64_t>> sources;  // token ids of each source, if they are tokens
 };
 
 [[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
@@ -67,7 +70,7 @@ Tensor tensor_of(const std::string& name, const json& value) {
 Request read_request(const fs::path& file, const GenerationOptions& defaults) {
   const json object = read_json(file);
   if (!object.is_object()) invalid(fmt::format("{}: expected an object with inputs and args", file.string()));
-  Request request{{}, defaults};
+  Request request{{}, defaults, {}};
   if (object.contains("inputs_npz")) {
     const fs::path npz = object["inputs_npz"].get<std::string>();
     request.inputs = read_named(npz.is_absolute() ? npz : file.parent_path() / npz);
@@ -92,54 +95,109 @@ Request read_request(const fs::path& file, const GenerationOptions& defaults) {
   return request;
 }
 
-json result_json(const std::vector<std::vector<Generation>>& generations, const GenerationOptions& options) {
+json result_json(const std::vector<std::vector<Generation>>& generations, const GenerationOptions& options,
+                 const Tokenizer* tokenizer) {
   json out{{"sequences", padded_sequences(generations, options)}};
-  json scores = json::array(), alignments = json::array();
+  json scores = json::array(), alignments = json::array(), texts = json::array();
   for (const auto& source : generations)
     for (const Generation& g : source) {
       if (g.score) scores.push_back(*g.score);
+      if (tokenizer) texts.push_back(text_of(g, *tokenizer));
       alignments.push_back(g.alignment);
     }
   if (!scores.empty()) out["scores"] = scores;
+  if (tokenizer) out["texts"] = texts;
   if (options.output_alignments) out["alignments"] = alignments;
   return out;
 }
 
-void print_tokens(const std::vector<std::vector<Generation>>& generations) {
+void print_generations(const std::vector<std::vector<Generation>>& generations, const Tokenizer* tokenizer) {
   for (const auto& source : generations)
     for (const Generation& g : source) {
-      print(g.score ? fmt::format("{:.4f}\t", *g.score) : std::string());
-      print_line(fmt::format("{}", fmt::join(g.tokens, " ")));
+      const bool several = source.size() > 1;
+      print(g.score && (several || !tokenizer) ? fmt::format("{:.4f}\t", *g.score) : std::string());
+      print_line(tokenizer ? text_of(g, *tokenizer) : fmt::format("{}", fmt::join(g.tokens, " ")));
     }
 }
 
-int generate(const Options& o) {
-  // A request is read before the model is: what is wrong with it shows at once.
-  const bool by_request = !o.request.empty();
-  if (static_cast<int>(by_request) + static_cast<int>(!o.ids.empty()) + static_cast<int>(!o.features.empty()) != 1)
-    invalid("expected one of --ids, --features and --request");
+// The rows of input_ids where attention_mask is 1.
+std::vector<std::vector<int64_t>> source_tokens(const TensorMap& inputs) {
+  const auto ids = inputs.find("input_ids");
+  std::vector<std::vector<int64_t>> out;
+  if (ids == inputs.end() || ids->second.tensor().rank() != 2) return out;
+  const Tensor& t = ids->second.tensor();
+  const auto values = t.to_int64();
+  const auto mask = inputs.find("attention_mask");
+  const auto kept = mask == inputs.end() ? std::vector<int64_t>(values.size(), 1) : mask->second.tensor().to_int64();
+  for (int64_t r = 0; r < t.dim(0); ++r) {
+    out.emplace_back();
+    for (int64_t c = 0; c < t.dim(1); ++c) {
+      const auto i = static_cast<size_t>(r * t.dim(1) + c);
+      if (kept[i] != 0) out.back().push_back(values[i]);
+    }
+  }
+  return out;
+}
+
+Request make_request(const Options& o, const Tokenizers& tokenizers) {
   Request request;
   request.options = Generator::options_of(o.folder);
-  if (by_request) {
+  if (!o.request.empty()) {
     request = read_request(o.request, request.options);
+  } else if (!o.text.empty()) {
+    for (const std::string& text : o.text) request.sources.push_back(tokenizers.source->encode(text));
+    request.inputs = padded_inputs(request.sources, request.options.pad_token_id.value_or(0));
   } else {
     request.inputs = o.ids.empty() ? read_named(o.features) : read_ids(o.ids);
   }
+  if (request.sources.empty()) request.sources = source_tokens(request.inputs);
   if (o.max_new > 0) request.options.max_new_tokens = o.max_new;
   if (o.beams > 0) request.options.num_beams = o.beams;
-  if (o.alignments) request.options.output_alignments = true;
+  if (o.alignments || o.show_alignment || !o.alignment.empty()) request.options.output_alignments = true;
   check(request.options);
+  return request;
+}
+
+// Pictures of the best generation of each source: to the terminal, and to a file (FILE-2.svg ... for further sources).
+void draw_alignments(const Options& o, const std::vector<std::vector<Generation>>& generations, const Request& request,
+                     const Tokenizers& tokenizers) {
+  if (request.sources.size() != generations.size()) invalid("an alignment picture needs a source of tokens");
+  for (size_t i = 0; i < generations.size(); ++i) {
+    AlignmentPicture p = picture_of(generations[i].front(), request.sources[i], tokenizers);
+    if (i < o.text.size()) p.title = o.text[i];
+    if (o.show_alignment) print(alignment_text(p, 0, terminal_has_colour(), terminal_width()));
+    if (o.alignment.empty()) continue;
+    fs::path file = o.alignment;
+    if (i > 0) file.replace_filename(fmt::format("{}-{}{}", file.stem().string(), i + 1, file.extension().string()));
+    write_alignment(p, file.string());
+  }
+}
+
+int generate(const Options& o) {
+  if (o.text.empty() + o.ids.empty() + o.features.empty() + o.request.empty() != 3)
+    invalid("expected one of --text, --ids, --features and --request");
+  // A request is read before the model is: what is wrong with it shows at once.
+  const GenerationOptions defaults = Generator::options_of(o.folder);
+  Tokenizers tokenizers;
+  if (!o.text.empty()) {
+    tokenizers = require_tokenizers(o.folder, defaults);
+  } else if (o.show_alignment || !o.alignment.empty()) {
+    tokenizers = find_tokenizers(o.folder, -1);
+  }
+  const Request request = make_request(o, tokenizers);
 
   GeneratorOptions options;
   options.session.threads = o.threads;
   options.alignments = request.options.output_alignments;
   Generator generator = Generator::load(o.folder, options);
   const auto generations = generator.generate(request.inputs, request.options);
+  const Tokenizer* target = o.text.empty() ? nullptr : tokenizers.target.get();
   if (o.json) {
-    print_json(result_json(generations, request.options));
+    print_json(result_json(generations, request.options, target));
   } else {
-    print_tokens(generations);
+    print_generations(generations, target);
   }
+  if (o.show_alignment || !o.alignment.empty()) draw_alignments(o, generations, request, tokenizers);
   return kSuccess;
 }
 
@@ -149,6 +207,7 @@ Action add_generate(CLI::App& command) {
   const auto o = std::make_shared<Options>();
   command.add_option("folder", o->folder, "Folder of an encoder-decoder model: encoder*.onnx, decoder*.onnx")
       ->required();
+  command.add_option("--text", o->text, "Text of a source (may be given several times); the folder has the tokenizer");
   command.add_option("--ids", o->ids, "Token ids: .npy, or text with one source a line");
   command.add_option("--features", o->features, "Inputs of the encoder by name: .npz");
   command.add_option("--request", o->request, "JSON file: inputs (or inputs_npz) and args, named as Hugging Face does");
@@ -156,6 +215,9 @@ Action add_generate(CLI::App& command) {
   command.add_option("--beams", o->beams, "Beams (1: greedy)");
   command.add_option("--threads", o->threads, "Threads; 0: the physical cores");
   command.add_flag("--alignments", o->alignments, "Give the weights of cross-attention (with --json)");
+  command.add_option("--alignment", o->alignment, "Draw the alignment to FILE.svg, .html or .json");
+  command.add_flag("--show-alignment", o->show_alignment,
+                   "Print the alignment: rows output tokens, columns input tokens, percent");
   command.add_flag("--json", o->json, "Print JSON: sequences, scores, alignments");
   return [o] { return generate(*o); };
 }

@@ -30,21 +30,21 @@ std::vector<int64_t> parse_line(const std::string& line, const std::string& wher
   }
 }
 
-TensorMap with_mask(const std::vector<std::vector<int64_t>>& rows) {
+}  // namespace
+
+TensorMap padded_inputs(const std::vector<std::vector<int64_t>>& rows, int64_t pad) {
   size_t width = 0;
   for (const auto& r : rows) width = std::max(width, r.size());
   std::vector<int64_t> ids, mask;
   for (const auto& r : rows) {
     ids.insert(ids.end(), r.begin(), r.end());
-    ids.resize(ids.size() + width - r.size(), 0);
+    ids.resize(ids.size() + width - r.size(), pad);
     mask.insert(mask.end(), r.size(), 1);
     mask.resize(mask.size() + width - r.size(), 0);
   }
   const Shape shape{static_cast<int64_t>(rows.size()), static_cast<int64_t>(width)};
   return {{"input_ids", Tensor::from<int64_t>(shape, ids)}, {"attention_mask", Tensor::from<int64_t>(shape, mask)}};
 }
-
-}  // namespace
 
 TensorMap read_ids(const std::filesystem::path& file) {
   std::vector<std::vector<int64_t>> rows;
@@ -67,7 +67,7 @@ TensorMap read_ids(const std::filesystem::path& file) {
     }
   }
   if (rows.empty()) invalid(fmt::format("{}: holds no ids", file.string()));
-  return with_mask(rows);
+  return padded_inputs(rows, 0);
 }
 
 TensorMap read_named(const std::filesystem::path& file) {

@@ -46,22 +46,25 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-ConvertedModel convert_model(const fs::path& source, const fs::path& result, const fs::path& written, const ConvertOptions& options) {
-  return within([&] { return source.string(); }, [&] {
-    ConvertedModel c{source, result, {}, 0, std::nullopt};
-    Model model = read_model(source);
-    read_portable(model);
-    optimize(model, c.report, options.passes);
-    model.graph->for_each_node([&](const Node& n) { c.attentions += n.is("Attention", "ai.attune") ? 1 : 0; });
-    apply_target(model, options.target);
-    write_model(model, written);
-    if (options.verify) {
-      Model original = read_model(source);
-      Model converted = read_model(written);
-      c.verification = verify(original, converted, options.verification);
-    }
-    return c;
-  });
+ConvertedModel convert_model(const fs::path& source, const fs::path& result, const fs::path& written,
+                             const ConvertOptions& options) {
+  return within(
+      [&] { return source.string(); },
+      [&] {
+        ConvertedModel c{source, result, {}, 0, std::nullopt};
+        Model model = read_model(source);
+        read_portable(model);
+        optimize(model, c.report, options.passes);
+        model.graph->for_each_node([&](const Node& n) { c.attentions += n.is("Attention", "ai.attune") ? 1 : 0; });
+        apply_target(model, options.target);
+        write_model(model, written);
+        if (options.verify) {
+          Model original = read_model(source);
+          Model converted = read_model(written);
+          c.verification = verify(original, converted, options.verification);
+        }
+        return c;
+      });
 }
 
 bool inside(const fs::path& path, const fs::path& folder) {
@@ -79,7 +82,8 @@ void move_contents(const fs::path& from, const fs::path& to) {
 
 Conversion convert_file(const fs::path& source, const fs::path& output, const ConvertOptions& options,
                         const std::function<void(const fs::path&)>& started) {
-  if (io(output, [&] { return fs::is_directory(output); })) fail(Error::Kind::kInvalidArgument, output, "is a folder; a model needs a file name");
+  if (io(output, [&] { return fs::is_directory(output); }))
+    fail(Error::Kind::kInvalidArgument, output, "is a folder; a model needs a file name");
   const fs::path folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
   if (!io(folder, [&] { return fs::is_directory(folder); })) fail(Error::Kind::kIo, folder, "is not a folder");
   const TemporaryFolder temporary(output);
@@ -135,9 +139,10 @@ Conversion convert_folder(const fs::path& source, const fs::path& output, const 
 
 Conversion convert(const fs::path& source, const fs::path& output, const ConvertOptions& options,
                    const std::function<void(const fs::path&)>& started) {
-  if (!io(source, [&] { return fs::exists(source); })) fail(Error::Kind::kIo, source, "there is no such file or folder");
+  if (!io(source, [&] { return fs::exists(source); }))
+    fail(Error::Kind::kIo, source, "there is no such file or folder");
   return io(source, [&] { return fs::is_directory(source); }) ? convert_folder(source, output, options, started)
-                                                             : convert_file(source, output, options, started);
+                                                              : convert_file(source, output, options, started);
 }
 
 }  // namespace attune

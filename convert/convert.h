@@ -34,11 +34,12 @@ struct Conversion {
   bool written = false;                       // false: a model failed its verification, and nothing was written
 };
 
-// Converts one file, or every .onnx file of a folder, whose other files (configuration, tokenizer) are copied. Everything is
-// made under a temporary name beside `output` and renamed when all of it is there; files of an existing folder are replaced.
-// `started` is called with each model's path before it is converted; may be empty.
-// Throws Error(kIo), Error(kInvalidModel), Error(kInvalidArgument) (no model in the folder, output within source).
-Conversion convert(const std::filesystem::path& source, const std::filesystem::path& output, const ConvertOptions& options,
+// Converts one file, or every .onnx file of a folder, whose other files (configuration, tokenizer) are copied.
+// Everything is made under a temporary name beside `output` and renamed when all of it is there; files of an existing
+// folder are replaced. `started` is called with each model's path before it is converted; may be empty. Throws
+// Error(kIo), Error(kInvalidModel), Error(kInvalidArgument) (no model in the folder, output within source).
+Conversion convert(const std::filesystem::path& source, const std::filesystem::path& output,
+                   const ConvertOptions& options,
                    const std::function<void(const std::filesystem::path&)>& started = {});
 
 }  // namespace attune

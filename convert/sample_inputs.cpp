@@ -30,8 +30,9 @@ std::optional<int64_t> table_rows(const Value* value, std::unordered_set<const V
     } else if (node.is("EmbedLayerNormalization", "com.microsoft") && use.index == 0) {
       if (node.input(2)) take(node.input(2)->tensor_type().dim(0).constant());
     } else {
-      static const std::unordered_set<std::string_view> kKeeping = {"Cast",   "Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand",
-                                                                    "Concat", "Slice",    "Flatten", "Transpose", "Split",   "Gather"};
+      static const std::unordered_set<std::string_view> kKeeping = {"Cast",    "Identity",  "Reshape", "Unsqueeze",
+                                                                    "Squeeze", "Expand",    "Concat",  "Slice",
+                                                                    "Flatten", "Transpose", "Split",   "Gather"};
       const bool data = use.index == 0 || node.type() == "Concat";
       if (!node.domain().empty() || !data || !kKeeping.contains(node.type())) continue;
       for (size_t i = 0; i < node.output_count(); ++i)
@@ -45,7 +46,8 @@ SampleInput describe(const Value& input) {
   const TensorType& t = input.tensor_type();
   const std::string name(input.name());
   if (input.type().kind != ValueType::Kind::kTensor || !t.shape)
-    throw Error(Error::Kind::kUnsupported, fmt::format("input '{}' of type {} can't be made up", name, input.type().to_string()));
+    throw Error(Error::Kind::kUnsupported,
+                fmt::format("input '{}' of type {} can't be made up", name, input.type().to_string()));
   SampleInput s{name, InputRole::kFloat, t.element, *t.shape, 0};
   for (size_t i = 0; i < s.dims.size(); ++i)
     if (!s.dims[i].known()) s.dims[i] = Dim::symbol(fmt::format("{}#{}", name, i));
@@ -56,7 +58,8 @@ SampleInput describe(const Value& input) {
     return s;
   }
   if (!is_integer(t.element))
-    throw Error(Error::Kind::kUnsupported, fmt::format("input '{}' of type {} can't be made up", name, input.type().to_string()));
+    throw Error(Error::Kind::kUnsupported,
+                fmt::format("input '{}' of type {} can't be made up", name, input.type().to_string()));
   std::unordered_set<const Value*> seen;
   if (const auto rows = table_rows(&input, seen)) {
     s.role = InputRole::kIndex;
@@ -73,9 +76,14 @@ std::vector<bool> mask_row(int64_t size, Padding padding, std::mt19937_64& rng) 
   if (size < 2 || padding == Padding::kNone) return row;
   const auto kept = static_cast<size_t>(1 + rng() % static_cast<uint64_t>(size));
   switch (padding) {
-    case Padding::kNone: break;
-    case Padding::kRight: std::fill(row.begin() + static_cast<std::ptrdiff_t>(kept), row.end(), false); break;
-    case Padding::kLeft: std::fill(row.begin(), row.end() - static_cast<std::ptrdiff_t>(kept), false); break;
+    case Padding::kNone:
+      break;
+    case Padding::kRight:
+      std::fill(row.begin() + static_cast<std::ptrdiff_t>(kept), row.end(), false);
+      break;
+    case Padding::kLeft:
+      std::fill(row.begin(), row.end() - static_cast<std::ptrdiff_t>(kept), false);
+      break;
     case Padding::kScattered:
       for (size_t i = 0; i < row.size(); ++i) row[i] = rng() % 2 == 0;
       row[rng() % row.size()] = true;
@@ -85,16 +93,35 @@ std::vector<bool> mask_row(int64_t size, Padding padding, std::mt19937_64& rng) 
 
 void store(Tensor& t, int64_t i, double value) {
   switch (t.type()) {
-    case DataType::kFloat: t.mutable_data<float>()[i] = static_cast<float>(value); break;
-    case DataType::kDouble: t.mutable_data<double>()[i] = value; break;
-    case DataType::kFloat16: t.mutable_data<Float16>()[i] = Float16(static_cast<float>(value)); break;
-    case DataType::kBFloat16: t.mutable_data<BFloat16>()[i] = BFloat16(static_cast<float>(value)); break;
-    case DataType::kInt64: t.mutable_data<int64_t>()[i] = static_cast<int64_t>(value); break;
-    case DataType::kInt32: t.mutable_data<int32_t>()[i] = static_cast<int32_t>(value); break;
-    case DataType::kInt8: t.mutable_data<int8_t>()[i] = static_cast<int8_t>(value); break;
-    case DataType::kUInt8: t.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(value); break;
-    case DataType::kBool: t.mutable_data<bool>()[i] = value != 0; break;
-    default: throw Error(Error::Kind::kUnsupported, fmt::format("inputs of {} can't be made up", name(t.type())));
+    case DataType::kFloat:
+      t.mutable_data<float>()[i] = static_cast<float>(value);
+      break;
+    case DataType::kDouble:
+      t.mutable_data<double>()[i] = value;
+      break;
+    case DataType::kFloat16:
+      t.mutable_data<Float16>()[i] = Float16(static_cast<float>(value));
+      break;
+    case DataType::kBFloat16:
+      t.mutable_data<BFloat16>()[i] = BFloat16(static_cast<float>(value));
+      break;
+    case DataType::kInt64:
+      t.mutable_data<int64_t>()[i] = static_cast<int64_t>(value);
+      break;
+    case DataType::kInt32:
+      t.mutable_data<int32_t>()[i] = static_cast<int32_t>(value);
+      break;
+    case DataType::kInt8:
+      t.mutable_data<int8_t>()[i] = static_cast<int8_t>(value);
+      break;
+    case DataType::kUInt8:
+      t.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(value);
+      break;
+    case DataType::kBool:
+      t.mutable_data<bool>()[i] = value != 0;
+      break;
+    default:
+      throw Error(Error::Kind::kUnsupported, fmt::format("inputs of {} can't be made up", name(t.type())));
   }
 }
 
@@ -116,7 +143,8 @@ std::vector<std::string> sample_symbols(const std::vector<SampleInput>& inputs) 
   return out;
 }
 
-std::map<std::string, Datum, std::less<>> make_sample(const std::vector<SampleInput>& inputs, const SampleChoice& choice) {
+std::map<std::string, Datum, std::less<>> make_sample(const std::vector<SampleInput>& inputs,
+                                                      const SampleChoice& choice) {
   std::map<std::string, Datum, std::less<>> out;
   std::mt19937_64 rng(choice.seed);
   std::normal_distribution<double> normal;
@@ -127,7 +155,8 @@ std::map<std::string, Datum, std::less<>> make_sample(const std::vector<SampleIn
     for (size_t i = 0; i < input.dims.size(); ++i) {
       const auto size = input.dims[i].evaluate(choice.sizes);
       if (!size || *size < 0)
-        throw Error(Error::Kind::kInvalidArgument, fmt::format("input '{}': dimension {} ({}) has no size", input.name, i, input.dims[i].to_string()));
+        throw Error(Error::Kind::kInvalidArgument,
+                    fmt::format("input '{}': dimension {} ({}) has no size", input.name, i, input.dims[i].to_string()));
       shape.push_back(*size);
     }
     Tensor t = Tensor::allocate(input.type, shape);
@@ -142,12 +171,24 @@ std::map<std::string, Datum, std::less<>> make_sample(const std::vector<SampleIn
       for (int64_t i = 0; i < count; ++i) {
         double value = 0;
         switch (input.role) {
-          case InputRole::kIndex: value = static_cast<double>(rng() % static_cast<uint64_t>(std::max<int64_t>(1, input.bound))); break;
-          case InputRole::kLengths: value = static_cast<double>(1 + rng() % static_cast<uint64_t>(std::clamp<int64_t>(shortest, 1, 64))); break;
-          case InputRole::kNumber: value = 3; break;
-          case InputRole::kFlag: value = choice.flag ? 1 : 0; break;
-          case InputRole::kFloat: value = normal(rng); break;
-          case InputRole::kMask: value = 1; break;
+          case InputRole::kIndex:
+            value = static_cast<double>(rng() % static_cast<uint64_t>(std::max<int64_t>(1, input.bound)));
+            break;
+          case InputRole::kLengths:
+            value = static_cast<double>(1 + rng() % static_cast<uint64_t>(std::clamp<int64_t>(shortest, 1, 64)));
+            break;
+          case InputRole::kNumber:
+            value = 3;
+            break;
+          case InputRole::kFlag:
+            value = choice.flag ? 1 : 0;
+            break;
+          case InputRole::kFloat:
+            value = normal(rng);
+            break;
+          case InputRole::kMask:
+            value = 1;
+            break;
         }
         store(t, i, value);
       }

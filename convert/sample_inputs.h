@@ -15,12 +15,12 @@ enum class Padding { kNone, kRight, kLeft, kScattered };
 
 // What an input stands for, told from what the graph does with it.
 enum class InputRole {
-  kFloat,      // any numbers
-  kIndex,      // looks rows of a table up: values below `bound`
-  kMask,       // 0 or 1 per position; no row is empty
-  kLengths,    // rank 1 integers that aren't looked up: numbers of positions
-  kNumber,     // an integer scalar
-  kFlag        // a bool of one element
+  kFloat,    // any numbers
+  kIndex,    // looks rows of a table up: values below `bound`
+  kMask,     // 0 or 1 per position; no row is empty
+  kLengths,  // rank 1 integers that aren't looked up: numbers of positions
+  kNumber,   // an integer scalar
+  kFlag      // a bool of one element
 };
 
 struct SampleInput {
@@ -31,8 +31,8 @@ struct SampleInput {
   int64_t bound = 0;  // kIndex: rows of the smallest table
 };
 
-// The inputs of the model that have no default. Throws Error(kUnsupported) for what can't be made up: no rank, or a type
-// that is no tensor of numbers or bools.
+// The inputs of the model that have no default. Throws Error(kUnsupported) for what can't be made up: no rank, or a
+// type that is no tensor of numbers or bools.
 std::vector<SampleInput> sample_inputs(const Model& model);
 // The symbols of their dimensions, in order of first use.
 std::vector<std::string> sample_symbols(const std::vector<SampleInput>& inputs);
@@ -46,6 +46,7 @@ struct SampleChoice {
 
 // Tensors of these sizes; the same choice gives the same values. Throws Error(kInvalidArgument) if a dimension can't be
 // computed from the sizes, or is negative.
-std::map<std::string, Datum, std::less<>> make_sample(const std::vector<SampleInput>& inputs, const SampleChoice& choice);
+std::map<std::string, Datum, std::less<>> make_sample(const std::vector<SampleInput>& inputs,
+                                                      const SampleChoice& choice);
 
 }  // namespace attune

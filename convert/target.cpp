@@ -36,7 +36,8 @@ std::string attribute_text(const Attribute& a) {
 std::string configuration(const Node& node) {
   std::string key = node.type();
   for (const auto& [name, value] : node.attributes()) key += fmt::format("|{}={}", name, attribute_text(value));
-  for (const Value* v : node.inputs()) key += v ? fmt::format("|{}{}", name(v->element_type()), v->tensor_type().rank()) : "|-";
+  for (const Value* v : node.inputs())
+    key += v ? fmt::format("|{}{}", name(v->element_type()), v->tensor_type().rank()) : "|-";
   for (size_t i = 0; i < node.output_count(); ++i) key += node.output(i) ? "|o" : "|-";
   return key;
 }
@@ -44,7 +45,8 @@ std::string configuration(const Node& node) {
 // `node` becomes a call of `type`, with the same inputs, outputs and attributes.
 Node* retype(Node* node, const std::string& type) {
   Graph& g = *node->graph();
-  Node* n = g.insert_node(node, std::string(kDomain), type, {node->inputs().begin(), node->inputs().end()}, node->output_count(), node->attributes());
+  Node* n = g.insert_node(node, std::string(kDomain), type, {node->inputs().begin(), node->inputs().end()},
+                          node->output_count(), node->attributes());
   n->name = node->name;
   n->doc = node->doc;
   n->metadata = node->metadata;

@@ -13,18 +13,22 @@
 namespace attune {
 namespace {
 
-
 const char* name(Padding padding) {
   switch (padding) {
-    case Padding::kNone: return "no padding";
-    case Padding::kRight: return "right padding";
-    case Padding::kLeft: return "left padding";
-    case Padding::kScattered: return "scattered padding";
+    case Padding::kNone:
+      return "no padding";
+    case Padding::kRight:
+      return "right padding";
+    case Padding::kLeft:
+      return "left padding";
+    case Padding::kScattered:
+      return "scattered padding";
   }
   return "";
 }
 
-std::string describe(const SampleChoice& choice, const std::vector<std::string>& symbols, bool has_mask, bool has_flag) {
+std::string describe(const SampleChoice& choice, const std::vector<std::string>& symbols, bool has_mask,
+                     bool has_flag) {
   std::vector<std::string> parts;
   for (const std::string& s : symbols) parts.push_back(fmt::format("{} {}", s, choice.sizes.find(s)->second));
   std::string text = parts.empty() ? "fixed sizes" : fmt::format("{}", fmt::join(parts, ", "));
@@ -35,15 +39,19 @@ std::string describe(const SampleChoice& choice, const std::vector<std::string>&
 
 // Sizes for each symbol: all one; then small ones that differ from symbol to symbol, so that none is taken for another.
 std::vector<SampleChoice> choices(const std::vector<SampleInput>& inputs, const std::vector<std::string>& symbols) {
-  const auto any = [&](InputRole role) { return std::any_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.role == role; }); };
+  const auto any = [&](InputRole role) {
+    return std::any_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.role == role; });
+  };
   const bool masks = any(InputRole::kMask), flags = any(InputRole::kFlag);
-  constexpr std::array<std::array<int64_t, 2>, 4> kSizes = {{{1, 0}, {5, 2}, {2, 1}, {9, 3}}};  // size of symbol k: first + second k
+  constexpr std::array<std::array<int64_t, 2>, 4> kSizes = {
+      {{1, 0}, {5, 2}, {2, 1}, {9, 3}}};  // size of symbol k: first + second k
   std::vector<SampleChoice> out;
   for (size_t trial = 0; trial < (symbols.empty() ? 2 : kSizes.size()); ++trial)
     for (const bool flag : flags ? std::vector{false, true} : std::vector{false}) {
       SampleChoice c;
       for (size_t k = 0; k < symbols.size(); ++k)
-        c.sizes[symbols[k]] = k == 0 ? std::array<int64_t, 4>{1, 3, 2, 2}[trial] : kSizes[trial][0] + kSizes[trial][1] * static_cast<int64_t>(k);
+        c.sizes[symbols[k]] = k == 0 ? std::array<int64_t, 4>{1, 3, 2, 2}[trial]
+                                     : kSizes[trial][0] + kSizes[trial][1] * static_cast<int64_t>(k);
       c.padding = masks ? static_cast<Padding>(trial % 4) : Padding::kNone;
       c.flag = flag;
       c.seed = out.size() + 1;
@@ -69,17 +77,20 @@ void compare_values(const std::vector<double>& a, const std::vector<double>& b, 
   for (size_t i = 0; i < a.size(); ++i) {
     if (std::isfinite(a[i])) d.largest = std::max(d.largest, std::abs(a[i]));
     const bool same = a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
-    if (!same) d.absolute = std::isfinite(a[i]) && std::isfinite(b[i]) ? std::max(d.absolute, std::abs(a[i] - b[i])) : INFINITY;
+    if (!same)
+      d.absolute = std::isfinite(a[i]) && std::isfinite(b[i]) ? std::max(d.absolute, std::abs(a[i] - b[i])) : INFINITY;
   }
 }
 
 Difference compare_data(const std::string& output, const Datum& a, const Datum& b) {
   Difference d;
-  if (a.kind() != b.kind()) throw Error(Error::Kind::kInternal, fmt::format("output '{}' is another kind of value", output));
+  if (a.kind() != b.kind())
+    throw Error(Error::Kind::kInternal, fmt::format("output '{}' is another kind of value", output));
   if (a.kind() != Datum::Kind::kTensor) {
     if (!a.defined()) return d;
     if (a.elements().size() != b.elements().size())
-      throw Error(Error::Kind::kInternal, fmt::format("output '{}' has {} elements, the source's {}", output, b.elements().size(), a.elements().size()));
+      throw Error(Error::Kind::kInternal, fmt::format("output '{}' has {} elements, the source's {}", output,
+                                                      b.elements().size(), a.elements().size()));
     for (size_t i = 0; i < a.elements().size(); ++i) {
       const Difference e = compare_data(output, a.elements()[i], b.elements()[i]);
       d.absolute = std::max(d.absolute, e.absolute);
@@ -89,8 +100,9 @@ Difference compare_data(const std::string& output, const Datum& a, const Datum& 
   }
   const Tensor &x = a.tensor(), &y = b.tensor();
   if (x.type() != y.type() || !(x.shape() == y.shape()))
-    throw Error(Error::Kind::kInternal, fmt::format("output '{}' is {}{}, the source's {}{}", output, attune::name(y.type()), y.shape().to_string(),
-                                                    attune::name(x.type()), x.shape().to_string()));
+    throw Error(Error::Kind::kInternal,
+                fmt::format("output '{}' is {}{}, the source's {}{}", output, attune::name(y.type()),
+                            y.shape().to_string(), attune::name(x.type()), x.shape().to_string()));
   if (x.type() == DataType::kString) {
     d.absolute = x.strings() == y.strings() ? 0 : INFINITY;
     return d;
@@ -104,7 +116,9 @@ Difference compare_data(const std::string& output, const Datum& a, const Datum& 
 Verification verify(const Model& source, const Model& result, const VerifyOptions& options) {
   const auto inputs = sample_inputs(source);
   const auto symbols = sample_symbols(inputs);
-  const auto has = [&](InputRole role) { return std::any_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.role == role; }); };
+  const auto has = [&](InputRole role) {
+    return std::any_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.role == role; });
+  };
   const SessionOptions session_options{options.threads, nullptr};
   Session before = within("source", [&] { return Session(Plan::compile(source), session_options); });
   Session after = within("result", [&] { return Session(Plan::compile(result), session_options); });
@@ -125,11 +139,14 @@ Verification verify(const Model& source, const Model& result, const VerifyOption
         c.refused = e.what();
       }
       if (wanted) {
-        const TensorMap found = within([&] { return fmt::format("result with {}", c.sizes); }, [&] { return after.run(sample); });
+        const TensorMap found =
+            within([&] { return fmt::format("result with {}", c.sizes); }, [&] { return after.run(sample); });
         for (const auto& [output, expected] : *wanted) {
           const auto it = found.find(output);
-          if (it == found.end()) throw Error(Error::Kind::kInternal, fmt::format("the result has no output '{}'", output));
-          const Difference d = within([&] { return c.sizes; }, [&] { return compare_data(output, expected, it->second); });
+          if (it == found.end())
+            throw Error(Error::Kind::kInternal, fmt::format("the result has no output '{}'", output));
+          const Difference d =
+              within([&] { return c.sizes; }, [&] { return compare_data(output, expected, it->second); });
           c.absolute = std::max(c.absolute, d.absolute);
           if (d.relative() > c.relative || c.worst_output.empty()) {
             c.relative = std::max(c.relative, d.relative());

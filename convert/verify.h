@@ -17,11 +17,11 @@ struct VerifyOptions {
 };
 
 struct VerifiedCase {
-  std::string sizes;           // "batch 2, source 7; right padding"
-  std::string refused;         // why the source itself refuses these inputs; empty if it ran
-  std::string worst_output;    // where the largest relative difference is
-  double absolute = 0;         // largest absolute difference
-  double relative = 0;         // largest difference relative to the largest value of its output
+  std::string sizes;         // "batch 2, source 7; right padding"
+  std::string refused;       // why the source itself refuses these inputs; empty if it ran
+  std::string worst_output;  // where the largest relative difference is
+  double absolute = 0;       // largest absolute difference
+  double relative = 0;       // largest difference relative to the largest value of its output
 };
 
 struct Verification {
@@ -34,8 +34,9 @@ struct Verification {
 };
 
 // Runs both models on made-up inputs: every dynamic dimension at several sizes, masks with all kinds of padding, flags
-// (use_cache_branch) both ways. `source` and `result` must have inputs of the same names; outputs are compared by name; what
-// the result has beyond is not looked at. Throws Error if the result can't run what the source can, or an output is missing.
+// (use_cache_branch) both ways. `source` and `result` must have inputs of the same names; outputs are compared by name;
+// what the result has beyond is not looked at. Throws Error if the result can't run what the source can, or an output
+// is missing.
 Verification verify(const Model& source, const Model& result, const VerifyOptions& options = {});
 
 }  // namespace attune

@@ -43,6 +43,7 @@ const std::vector<Part>& parts() {
       {.path = "ops/infer/", .may_include = schemas, .onnx = true},
       {.path = "passes/", .may_include = with(schemas, "passes/")},
       {.path = "runtime/", .may_include = with(schemas, "runtime/")},
+      {.path = "convert/", .may_include = with(with(with(schemas, "passes/"), "runtime/"), "convert/")},
       {.path = "cli/"},
       {.path = "examples/"},
       {.path = "bench/", .dnnl = true},
