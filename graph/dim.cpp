@@ -156,6 +156,21 @@ std::set<std::string> Dim::symbols() const {
   return out;
 }
 
+std::optional<std::vector<Dim::Summand>> Dim::summands() const {
+  if (!known_) return std::nullopt;
+  std::vector<Summand> out;
+  for (const Term& term : terms_) {
+    Summand summand{{}, term.factor};
+    for (const auto& atom : term.atoms) {
+      if (atom->function != Function::kSymbol) return std::nullopt;
+      summand.symbols.push_back(atom->name);
+    }
+    out.push_back(std::move(summand));
+  }
+  if (constant_ != 0 || out.empty()) out.push_back({{}, constant_});
+  return out;
+}
+
 std::string Dim::to_string() const {
   if (!known_) return "?";
   if (terms_.empty()) return std::to_string(constant_);

@@ -32,6 +32,13 @@ class Dim {
   // The single symbol this is, without factor or summand; empty otherwise.
   std::string as_symbol() const;
   std::set<std::string> symbols() const;
+  // The sum that this is: factors times products of symbols (none for the constant, which is left out if it is 0 and
+  // not alone). Nothing if it is unknown or not polynomial.
+  struct Summand {
+    std::vector<std::string> symbols;
+    int64_t factor;
+  };
+  std::optional<std::vector<Summand>> summands() const;
   std::string to_string() const;  // "?" if unknown; parse(to_string()) gives it back
   // The text this was parsed from where to_string() writes it otherwise, or it is a number; else empty. Arithmetic
   // drops it.

@@ -1,16 +1,49 @@
-#include "passes/pass.h"
-
-#include "graph/error.h"
+#include "passes/attention_conversions.h"
+#include "passes/passes.h"
+#include "passes/rules.h"
 
 namespace attune {
+namespace {
 
-std::span<const Pass> pipeline() { return {}; }
+// Clean-up that fusions leave work for: what they bypassed, and what became equal.
+size_t simplify(PassContext& context) {
+  size_t total = 0;
+  for (size_t changes = 1; changes > 0; total += changes)
+    changes = fold_constants(context) + eliminate_identities(context) + eliminate_common_subexpressions(context);
+  return total + eliminate_dead(context);
+}
+
+constexpr Pass kPipeline[] = {
+    {"inline_functions", "Replaces calls of model-local functions by their bodies.", inline_functions},
+    {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
+    {"raise_attention", "Attention operators of other domains become ours.", raise_attention},
+    {"inline_static_if", "Replaces an If whose condition is known by its branch.", inline_static_if},
+    {"simplify_shapes", "Computes integers that depend on sizes of inputs from these alone.", simplify_shapes},
+    {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
+    {"normalize_forms", "Rewrites spellings of exporters to the one that the fusion rules know.", normalize_forms},
+    {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
+    {"fuse_attention", "Scores, mask, softmax and values become one Attention.", fuse_attention},
+    {"fuse_additive_attention", "Additive scores, mask, softmax and values become one Attention.", fuse_additive_attention},
+    {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
+    {"fuse_attention_cache", "Concatenations with earlier keys and values move into Attention.", fuse_attention_cache},
+    {"fuse_attention_heads", "The reshapes and transposes of heads move into Attention.", fuse_attention_heads},
+    {"fuse_qkv_projection", "The linear layers in front of queries, keys and values move into Attention.", fuse_qkv_projection},
+    {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
+};
+
+}  // namespace
+
+std::span<const Pass> pipeline() { return kPipeline; }
 
 void optimize(Model& model, Report& report, const PassOptions& options) {
   PassContext context{model, report, options};
   for (const Pass& pass : pipeline())
     report.pass_counts[std::string(pass.name)] +=
         within([&] { return "pass " + std::string(pass.name); }, [&] { return pass.run(context); });
+  const std::vector<pattern::Rule> anchored = {rules::attention(), rules::additive_attention(), rules::attention_heads()};
+  report.near_misses = pattern::explain_anchors(anchored, model);
+  if (!model.opset_imports.contains("ai.attune")) model.opset_imports["ai.attune"] = 1;
+  model.graph->sort();
 }
 
 }  // namespace attune

@@ -1,0 +1,62 @@
+// The node that the attention rules build and extend: ai.attune::Attention.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "passes/pattern/rule.h"
+
+namespace attune {
+
+inline constexpr std::string_view kAttuneDomain = "ai.attune";
+
+// Positions of the operator's inputs and outputs.
+enum AttentionInput : size_t {
+  kQuery,
+  kKey,
+  kValue,
+  kQueryWeight,
+  kKeyWeight,
+  kValueWeight,
+  kQueryBias,
+  kKeyBias,
+  kValueBias,
+  kMask,
+  kKeyLengths,
+  kPastKey,
+  kPastValue,
+  kScoreWeight,
+  kScoreBias,
+  kPosition,
+  kQueryPosition,
+  kDraw,
+  kAttentionInputs
+};
+enum AttentionOutput : size_t { kContext, kPresentKey, kPresentValue, kWeights, kNextPosition, kAttentionOutputs };
+
+// The parts of an Attention node, to be changed and built anew.
+struct AttentionParts {
+  AttentionParts() = default;
+  explicit AttentionParts(const Node& node);
+
+  std::array<Value*, kAttentionInputs> inputs{};
+  Attributes attributes;
+
+  // Adds the node to the patch, with all outputs, and imports the domain.
+  Node* build(pattern::Builder& builder) const;
+};
+
+// True if `value` is the output `output` of some Attention node.
+bool is_attention(const Node* node);
+// True if anybody reads output `i` of `node`.
+bool is_used(const Node& node, size_t i);
+// Gives users of the outputs of `before` those of `now`, except the context.
+void carry_outputs(const Node& before, const Node& now, pattern::Outcome& outcome);
+// A pattern for the node's context, with any further inputs. The rule has to carry the other outputs.
+pattern::Pat attention_of(pattern::Pat query, pattern::Pat key, pattern::Pat value);
+
+// True unless the two sizes are known to differ, or one is 1 and the other isn't known to be (broadcasting).
+bool may_be_equal(const Dim& a, const Dim& b);
+
+}  // namespace attune

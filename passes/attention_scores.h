@@ -1,0 +1,52 @@
+// What the attention rules share: from scores over masks and the softmax to weights.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "passes/pattern/rule.h"
+
+namespace attune {
+
+// Up to two masks around `scores`, captured as "mask" and "second mask".
+pattern::Pat masked_scores(const pattern::Pat& scores);
+// The softmax over the last axis ("softmax"), with Casts around it and a guard against rows that are all NaN.
+pattern::Pat softmax_weights(const pattern::Pat& scores);
+
+// The masks of a match as one input of Attention.
+class MaskReader {
+ public:
+  // `scores`: the value before masks; `type`: of queries and float masks.
+  MaskReader(const pattern::Match& match, pattern::Builder& builder, const Value& scores, DataType type)
+      : m_(match), b_(builder), scores_(scores), type_(type) {}
+
+  // Reads them; gives a refusal where they can't be said exactly.
+  std::optional<pattern::Outcome> read();
+  // The mask, right-aligned to (B, H, Tq, Tk); null if there is none. Scores of rank 2 are (B, Tk), of rank 3
+  // (B, Tq, Tk).
+  Value* mask();
+  bool mean_if_empty() const { return mean_if_empty_; }
+  const std::string& description() const { return description_; }
+  // True if some mask has so many dimensions.
+  static bool any_of_rank_at_least(const pattern::Match& match, int rank);
+
+ private:
+  std::optional<pattern::Outcome> read_step(const std::string& step);
+  std::optional<pattern::Outcome> read_condition(const std::string& step, Value*& mask);
+  std::optional<pattern::Outcome> check_shape(const std::string& step, const Value& mask) const;
+
+  const pattern::Match& m_;
+  pattern::Builder& b_;
+  const Value& scores_;
+  DataType type_;
+  Value* mask_ = nullptr;
+  bool mean_if_empty_ = false;
+  std::string description_ = "no mask";
+};
+
+// True if the softmax's result is also used outside of the match.
+bool weights_are_used_outside(const pattern::Match& match);
+// Why they can't be the weights output of type `type` then; empty if they can.
+std::string why_weights_differ(const pattern::Match& match, DataType type);
+
+}  // namespace attune

@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <array>
+
+#include "ops/evaluate.h"
+#include "ops/op.h"
+#include "passes/passes.h"
+
+namespace attune {
+namespace {
+
+// A folded result may be this much larger than what it was computed from, or this large.
+constexpr size_t kMaxGrowth = 2;
+constexpr size_t kAlwaysAllowedBytes = 16384;
+
+// The value of a Constant node, in any of its spellings; undefined if it is none of these.
+Tensor constant_node_value(const Node& n) {
+  if (const auto* t = n.find<Tensor>("value")) return *t;
+  if (const auto* f = n.find<float>("value_float")) return Tensor::scalar(*f);
+  if (const auto* i = n.find<int64_t>("value_int")) return Tensor::scalar(*i);
+  if (const auto* fs = n.find<std::vector<float>>("value_floats"))
+    return Tensor::from<float>({static_cast<int64_t>(fs->size())}, std::span<const float>(*fs));
+  if (const auto* is = n.find<std::vector<int64_t>>("value_ints"))
+    return Tensor::from<int64_t>({static_cast<int64_t>(is->size())}, std::span<const int64_t>(*is));
+  if (const auto* s = n.find<std::string>("value_string")) return Tensor::from_strings({}, {*s});
+  if (const auto* ss = n.find<std::vector<std::string>>("value_strings"))
+    return Tensor::from_strings({static_cast<int64_t>(ss->size())}, *ss);
+  return {};
+}
+
+bool foldable(const Node& n, int64_t opset) {
+  static constexpr std::array<std::string_view, 3> kKept = {"DequantizeLinear", "DynamicQuantizeLinear", "Constant"};
+  if (std::find(kKept.begin(), kKept.end(), n.type()) != kKept.end() || n.inputs().empty()) return false;
+  if (!n.subgraphs().empty()) return false;
+  if (std::any_of(n.inputs().begin(), n.inputs().end(), [](const Value* v) { return v && !v->constant(); })) return false;
+  const OpDef* op = find_op(n.domain(), n.type(), opset);
+  return op && op->prepare && op->deterministic;
+}
+
+bool small_enough(const Node& n, const std::vector<Datum>& results) {
+  size_t before = 0, after = 0;
+  for (const Value* v : n.inputs())
+    if (v) before += v->constant()->bytes();
+  for (const Datum& d : results)
+    if (d.kind() == Datum::Kind::kTensor) after += d.tensor().bytes();
+  return after <= kAlwaysAllowedBytes || after <= kMaxGrowth * before;
+}
+
+class Folder {
+ public:
+  explicit Folder(const Model& model) : model_(model) {}
+
+  size_t run(Graph& graph) {
+    for (Node* n : graph.topological_order()) {
+      for (Graph* body : n->subgraphs()) run(*body);
+      fold(graph, *n);
+    }
+    return folded_;
+  }
+
+ private:
+  void fold(Graph& graph, Node& n) {
+    if (n.is("Constant")) {
+      if (Tensor t = constant_node_value(n); t.defined()) replace(graph, n, {Datum(std::move(t))});
+      return;
+    }
+    if (!foldable(n, model_.opset(n.domain()))) return;
+    std::vector<Datum> inputs;
+    for (const Value* v : n.inputs()) inputs.push_back(v ? Datum(*v->constant()) : Datum());
+    std::vector<Datum> results;
+    try {
+      results = evaluate(n, model_.opset(n.domain()), std::move(inputs));
+    } catch (const Error&) {
+      return;  // no kernel for these types, or an error that belongs to run time
+    }
+    if (small_enough(n, results)) replace(graph, n, results);
+  }
+
+  void replace(Graph& graph, Node& n, const std::vector<Datum>& results) {
+    for (size_t i = 0; i < n.output_count(); ++i)
+      if (n.output(i) && (n.output(i)->is_graph_output() || i >= results.size() ||
+                          results[i].kind() != Datum::Kind::kTensor))
+        return;
+    for (size_t i = 0; i < n.output_count(); ++i) {
+      if (!n.output(i)) continue;
+      const std::string name(n.output(i)->name());
+      n.output(i)->set_name({});
+      graph.replace_all_uses(n.output(i), graph.add_constant(results[i].tensor().to_contiguous(), name));
+    }
+    graph.erase(&n);
+    ++folded_;
+  }
+
+  const Model& model_;
+  size_t folded_ = 0;
+};
+
+}  // namespace
+
+size_t fold_constants(PassContext& context) {
+  const size_t folded = Folder(context.model).run(*context.model.graph);
+  context.model.graph->erase_unused();
+  return folded;
+}
+
+}  // namespace attune

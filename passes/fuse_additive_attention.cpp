@@ -1,0 +1,138 @@
+// softmax(v^T tanh(q + k) + mask) m  =  Attention(q, k, m, mask; score = additive, w_score = v)
+#include <fmt/format.h>
+
+#include "passes/attention_node.h"
+#include "passes/attention_scores.h"
+#include "passes/passes.h"
+#include "passes/rules.h"
+
+namespace attune {
+namespace {
+
+using pattern::any;
+using pattern::Builder;
+using pattern::Match;
+using pattern::one_of;
+using pattern::Op;
+using pattern::optional;
+using pattern::Outcome;
+using pattern::Pat;
+
+Pat additive_pattern() {
+  Pat sum = Op("Add", "sum")(any("left"), any("right"));
+  Pat product = Op("MatMul", "product")(Op("Tanh")(sum), any("score weight"));
+  Pat biased = optional(Op("Add", "score bias"), product, pattern::scalar("bias"));
+  Pat squeezed = one_of("squeeze", {Op("Squeeze", "scores").further_inputs()(biased), Op("Reshape", "scores 2")(biased, any())});
+  Pat weights = softmax_weights(masked_scores(squeezed));
+  Pat row = one_of("row", {Op("Unsqueeze").further_inputs()(weights), Op("Reshape")(weights, any()), weights});
+  return Op("MatMul", "context")(row, any("value"));
+}
+
+class AdditiveRewrite {
+ public:
+  AdditiveRewrite(const Match& m, Builder& b) : m_(m), b_(b) {}
+
+  Outcome run() {
+    if (auto refusal = read_sum()) return *refusal;
+    if (auto refusal = read_scores()) return *refusal;
+    MaskReader mask(m_, b_, *scores_, query_->element_type());
+    if (auto refusal = mask.read()) return *refusal;
+    if (weights_are_used_outside(m_))
+      if (const std::string reason = why_weights_differ(m_, query_->element_type()); !reason.empty())
+        return m_.refuse("softmax", reason);
+    return build(mask);
+  }
+
+ private:
+  using Refusal = std::optional<Outcome>;
+
+  // Queries and keys, from the way they are broadcast: (B, 1, U) + (B, Tk, U), or (B, Tq, 1, U) + (B, 1, Tk, U).
+  Refusal read_sum() {
+    Value *left = m_["left"], *right = m_["right"];
+    const TensorType &l = left->tensor_type(), &r = right->tensor_type();
+    if (l.rank() == 3 && r.rank() == 3) {
+      const bool left_is_query = l.dim(1).is(1);
+      if (!left_is_query && !r.dim(1).is(1)) return not_broadcast();
+      query_ = left_is_query ? left : right;
+      key_ = left_is_query ? right : left;
+    } else if (l.rank() == 4 && r.rank() == 4) {
+      const bool left_is_query = l.dim(2).is(1) && r.dim(1).is(1);
+      if (!left_is_query && !(r.dim(2).is(1) && l.dim(1).is(1))) return not_broadcast();
+      query_ = b_.squeeze(left_is_query ? left : right, {2});
+      key_ = b_.squeeze(left_is_query ? right : left, {1});
+    } else {
+      return not_broadcast();
+    }
+    if (!may_be_equal(query_->tensor_type().dim(0), key_->tensor_type().dim(0)) ||
+        !(query_->tensor_type().dim(2) == key_->tensor_type().dim(2)))
+      return not_broadcast();
+    return std::nullopt;
+  }
+
+  Refusal not_broadcast() {
+    return m_.refuse("sum", fmt::format("{} and {} are not a query and keys that are added to each other",
+                                        m_["left"]->type().to_string(), m_["right"]->type().to_string()));
+  }
+
+  // v is a constant column, the scores are (B, Tk) or (B, Tq, Tk).
+  Refusal read_scores() {
+    Value* weight = m_["score weight"];
+    const TensorType& w = weight->tensor_type();
+    if (!weight->constant() || w.rank() != 2 || !w.dim(1).is(1))
+      return m_.refuse("score weight", fmt::format("{} is not a constant column", weight->type().to_string()));
+    scores_ = m_.node(m_.choice("squeeze") == 0 ? "scores" : "scores 2")->output();
+    const TensorType &s = scores_->tensor_type(), &product = m_["product"]->tensor_type();
+    const bool row = s.rank() == 2 && product.rank() == 3 && s.dim(1) == product.dim(1);
+    const bool matrix = s.rank() == 3 && product.rank() == 4 && s.dim(1) == product.dim(1) && s.dim(2) == product.dim(2);
+    if (!row && !matrix)
+      return m_.refuse("scores", fmt::format("{} are not scores over positions", scores_->type().to_string()));
+    const TensorType &context = m_.root()->tensor_type(), &value = m_["value"]->tensor_type();
+    if (value.rank() != 3 || context.rank() != 3 || (row && !context.dim(1).is(1)) || (row && m_.choice("row") == 2))
+      return m_.refuse("context", fmt::format("{} is not one row of weights times the values {}",
+                                              m_.root()->type().to_string(), m_["value"]->type().to_string()));
+    return std::nullopt;
+  }
+
+  Outcome build(MaskReader& mask) {
+    AttentionParts parts;
+    parts.inputs[kQuery] = query_;
+    parts.inputs[kKey] = key_;
+    parts.inputs[kValue] = m_["value"];
+    parts.inputs[kMask] = mask.mask();
+    parts.inputs[kScoreWeight] = b_.reshape(m_["score weight"], {1, -1});
+    if (m_.node("score bias")) parts.inputs[kScoreBias] = b_.reshape(m_["bias"], {1});
+    parts.attributes["score"] = std::string("additive");
+    parts.attributes["num_heads"] = int64_t{1};
+    if (mask.mean_if_empty()) parts.attributes["empty_row"] = std::string("mean");
+    const Node* node = parts.build(b_);
+    Outcome outcome(node->output(kContext));
+    if (weights_are_used_outside(m_)) {
+      const bool row = scores_->tensor_type().rank() == 2;
+      outcome.also(m_["softmax"], b_.squeeze(node->output(kWeights), row ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1}));
+    }
+    return outcome.detail("additive scores").detail(mask.description());
+  }
+
+  const Match& m_;
+  Builder& b_;
+  Value *query_ = nullptr, *key_ = nullptr;
+  const Value* scores_ = nullptr;
+};
+
+}  // namespace
+
+namespace rules {
+
+pattern::Rule additive_attention() {
+  return {"fuse_additive_attention", additive_pattern(),
+          [](const Match& m, Builder& b) { return AdditiveRewrite(m, b).run(); }, {"Softmax"}};
+}
+
+}  // namespace rules
+
+size_t fuse_additive_attention(PassContext& context) {
+  const std::vector<pattern::Rule> list = {rules::additive_attention()};
+  return pattern::apply_rules(list, context);
+}
+
+}  // namespace attune

@@ -1,0 +1,190 @@
+// softmax(s q k^T + mask) v  =  Attention(q, k, v, mask; scale = s)
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "passes/attention_node.h"
+#include "passes/attention_scores.h"
+#include "passes/passes.h"
+#include "passes/rules.h"
+
+namespace attune {
+namespace {
+
+using pattern::Builder;
+using pattern::Match;
+using pattern::Op;
+using pattern::Outcome;
+using pattern::Pat;
+using pattern::any;
+using pattern::one_of;
+using pattern::optional;
+using pattern::scalar;
+
+enum Scaling : size_t { kMultiplied, kDivided, kUnscaled };
+
+// x times, or divided by, a number; or x.
+Pat scaled(const std::string& name, const Pat& x) {
+  Pat factor = scalar(name + " factor");
+  return one_of(name, {Op("Mul")(x, factor), Op("Div")(x, factor), x});
+}
+
+Pat attention_pattern() {
+  Pat q = any("query"), kt = any("key"), v = any("value");
+  Pat scores = Op("MatMul", "scores")(scaled("query scaling", q), scaled("key scaling", kt));
+  Pat unfolded = optional(Op("Reshape", "unfold"), scaled("scaling", scores), any());
+  Pat folded = optional(Op("Reshape", "fold"), masked_scores(unfolded), any());
+  Pat weights = softmax_weights(folded);
+  return Op("MatMul", "context")(optional(Op("Reshape", "fold weights"), weights, any()), v);
+}
+
+class AttentionRewrite {
+ public:
+  AttentionRewrite(const Match& m, Builder& b) : m_(m), b_(b) {}
+
+  Outcome run() {
+    if (auto refusal = read_operands()) return *refusal;
+    if (auto refusal = read_scale()) return *refusal;
+    // With heads unfolded the scores are what the Reshape around the mask gives.
+    MaskReader mask(m_, b_, unfolded_ && m_.node("unfold") ? *m_.node("unfold")->output() : *m_["scores"], type_);
+    if (auto refusal = mask.read()) return *refusal;
+    if (auto refusal = read_weights()) return *refusal;
+    return build(mask);
+  }
+
+ private:
+  using Refusal = std::optional<Outcome>;
+
+  Refusal read_operands() {
+    query_ = m_["query"];
+    key_transposed_ = m_["key"];
+    value_ = m_["value"];
+    const int rank = query_->tensor_type().rank();
+    if (rank != 3 && rank != 4) return m_.refuse("query", fmt::format("expected rank 3 or 4, found {}", describe(query_)));
+    for (Value* v : {key_transposed_, value_})
+      if (v->tensor_type().rank() != rank)
+        return m_.refuse(v == value_ ? "value" : "key", fmt::format("expected rank {}, found {}", rank, describe(v)));
+    type_ = query_->element_type();
+    if (!is_float(type_) || value_->element_type() != type_)
+      return m_.refuse("value", "query and values are not of one float type");
+    const TensorType &q = query_->tensor_type(), &k = key_transposed_->tensor_type(), &v = value_->tensor_type();
+    for (int axis = 0; axis + 2 < rank; ++axis)
+      if (!may_be_equal(q.dim(axis), k.dim(axis)) || !may_be_equal(q.dim(axis), v.dim(axis)))
+        return m_.refuse("scores", fmt::format("query {}, keys {} and values {} are broadcast against each other",
+                                               describe(query_), describe(key_transposed_), describe(value_)));
+    // A mask over (B*H, Tq, Tk) can't be said once heads are an axis of their own.
+    if (rank == 3 && (m_.node("unfold") || !MaskReader::any_of_rank_at_least(m_, 3))) unfold_heads();
+    if ((m_.node("unfold") || m_.node("fold")) && !unfolded_)
+      return m_.refuse("unfold", "the scores are reshaped, but query, key and values are not batch x heads folded");
+    return std::nullopt;
+  }
+
+  // Batch and heads folded into one axis (old BART, TrOCR): the operands before their Reshape.
+  void unfold_heads() {
+    Value* q = before_fold(query_);
+    Value* v = before_fold(value_);
+    Value* k = nullptr;
+    if (const Node* t = key_transposed_->producer(); t && t->is("Transpose") && t->attr_ints("perm") == std::vector<int64_t>{0, 2, 1})
+      k = before_fold(t->input(0));
+    Value* kt = k ? nullptr : before_fold(key_transposed_);
+    if (!q || !v || (!k && !kt)) return;
+    const Dim heads = q->tensor_type().dim(1);
+    if (!heads.constant() || !(v->tensor_type().dim(1) == heads) || !((k ? k : kt)->tensor_type().dim(1) == heads)) return;
+    unfolded_ = true;
+    folded_query_ = query_;
+    query_ = q;
+    value_ = v;
+    key_ = k;
+    key_transposed_ = kt;
+  }
+
+  static Value* before_fold(const Value* v) {
+    const Node* n = v->producer();
+    if (!n || !n->is("Reshape")) return nullptr;
+    Value* x = n->input(0);
+    const TensorType &from = x->tensor_type(), &to = v->tensor_type();
+    if (from.rank() != 4 || to.rank() != 3) return nullptr;
+    const bool folds = from.dim(0) * from.dim(1) == to.dim(0) && from.dim(2) == to.dim(1) && from.dim(3) == to.dim(2);
+    return folds ? x : nullptr;
+  }
+
+  Refusal read_scale() {
+    for (const char* step : {"query scaling", "key scaling", "scaling"}) {
+      const size_t choice = m_.choice(step);
+      if (choice == kUnscaled) continue;
+      const std::string factor = std::string(step) + " factor";
+      const auto number = m_.number(factor);
+      if (!number) return m_.refuse(factor, "is not a known scalar");
+      scale_ = choice == kMultiplied ? scale_ * *number : scale_ / *number;
+    }
+    if (!std::isfinite(scale_) || scale_ < 0) return m_.refuse("scaling factor", fmt::format("the scale {} is negative or not finite", scale_));
+    return std::nullopt;
+  }
+
+  Refusal read_weights() {
+    weights_wanted_ = weights_are_used_outside(m_);
+    if (!weights_wanted_) return std::nullopt;
+    if (const std::string reason = why_weights_differ(m_, type_); !reason.empty()) return m_.refuse("softmax", reason);
+    if (unfolded_) return m_.refuse("softmax", "is also used outside of the attention, with batch and heads folded");
+    return std::nullopt;
+  }
+
+  Outcome build(MaskReader& mask) {
+    AttentionParts parts;
+    const int rank = query_->tensor_type().rank();
+    parts.inputs[kQuery] = query_;
+    parts.inputs[kKey] = key_ ? key_ : b_.transpose(key_transposed_, swap_last(rank));
+    parts.inputs[kValue] = value_;
+    parts.inputs[kMask] = mask.mask();
+    parts.attributes["scale"] = static_cast<float>(scale_);
+    if (mask.mean_if_empty()) parts.attributes["empty_row"] = std::string("mean");
+    const auto heads = query_->tensor_type().dim(1).constant();
+    if (rank == 3) parts.attributes["num_heads"] = int64_t{1};
+    if (rank == 4 && heads) parts.attributes["num_heads"] = *heads;
+    const Node* node = parts.build(b_);
+    Outcome outcome(result(*node));
+    if (weights_wanted_)
+      outcome.also(m_["softmax"], rank == 3 ? b_.squeeze(node->output(kWeights), {1}) : node->output(kWeights));
+    return outcome.detail(fmt::format("scale {:.6g}", scale_)).detail(mask.description());
+  }
+
+  static std::vector<int64_t> swap_last(int rank) {
+    return rank == 4 ? std::vector<int64_t>{0, 1, 3, 2} : std::vector<int64_t>{0, 2, 1};
+  }
+
+  Value* result(const Node& node) {
+    if (!unfolded_) return node.output(kContext);
+    // Back to (B*H, Tq, F), as the users expect; their own Reshape usually undoes it.
+    Value* sizes = b_.op("Slice", {b_.op("Shape", {folded_query_}), b_.integers({0}), b_.integers({2})});
+    const Dim width = value_->tensor_type().dim(3);
+    Value* last = width.constant() ? b_.integers({*width.constant()})
+                                   : b_.op("Slice", {b_.op("Shape", {value_}), b_.integers({3}), b_.integers({4})});
+    return b_.op("Reshape", {node.output(kContext), b_.op("Concat", {sizes, last}, {{"axis", int64_t{0}}})});
+  }
+
+  static std::string describe(const Value* v) { return v->type().to_string(); }
+
+  const Match& m_;
+  Builder& b_;
+  Value *query_ = nullptr, *key_ = nullptr, *key_transposed_ = nullptr, *value_ = nullptr, *folded_query_ = nullptr;
+  DataType type_ = DataType::kUndefined;
+  double scale_ = 1;
+  bool unfolded_ = false, weights_wanted_ = false;
+};
+
+}  // namespace
+
+namespace rules {
+
+pattern::Rule attention() {
+  return {"fuse_attention", attention_pattern(), [](const Match& m, Builder& b) { return AttentionRewrite(m, b).run(); }, {"Softmax"}};
+}
+
+}  // namespace rules
+
+size_t fuse_attention(PassContext& context) {
+  const std::vector<pattern::Rule> list = {rules::attention()};
+  return pattern::apply_rules(list, context);
+}
+
+}  // namespace attune

@@ -1,0 +1,160 @@
+// merge(Attention(split(q), split(k), split(v)))  =  Attention(q, k, v; num_heads), where split and merge are the Reshape
+// and Transpose between (B, T, H E) and (B, H, T, E)
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "passes/attention_node.h"
+#include "passes/passes.h"
+#include "passes/rules.h"
+
+namespace attune {
+namespace {
+
+using pattern::Builder;
+using pattern::Match;
+using pattern::Op;
+using pattern::Outcome;
+using pattern::Pat;
+using pattern::any;
+
+const std::initializer_list<int64_t> kSwapHeadsAndTime = {0, 2, 1, 3};
+
+std::string describe(const Value* v) { return v->type().to_string(); }
+
+// Whether `split` (B, T, H, E) is a Reshape of `x` (B, T, H E), by shapes.
+bool splits_last_axis(const Value& x, const Value& split) {
+  const TensorType &from = x.tensor_type(), &to = split.tensor_type();
+  return from.rank() == 3 && to.rank() == 4 && from.dim(0) == to.dim(0) && from.dim(1) == to.dim(1) &&
+         from.dim(2) == to.dim(2) * to.dim(3);
+}
+
+// split(x) with its parts captured as NAME, "NAME split" and "NAME states".
+Pat split_heads(const std::string& name, Op transpose) {
+  Pat split = Op("Reshape", name + " split").shared()(any(name + " states"), any());
+  return std::move(transpose).attr("perm", kSwapHeadsAndTime)(split);
+}
+
+// The number of heads, if `name`'s Reshape splits its last axis into heads; else why not.
+struct Heads {
+  int64_t count = 0;
+  std::string reason;
+};
+
+Heads read_heads(const Match& m, const std::string& name) {
+  const Value &x = *m[name + " states"], &split = *m[name + " split"];
+  if (!splits_last_axis(x, split))
+    return {0, fmt::format("{} is not {} with its last axis split into heads", describe(&split), describe(&x))};
+  if (const auto count = split.tensor_type().dim(2).constant()) return {*count, {}};
+  return {0, fmt::format("the number of heads in {} is not a constant", describe(&split))};
+}
+
+bool is_used_elsewhere(const Value& v) { return v.uses().size() > 1 || v.is_graph_output(); }
+
+// --- queries and context
+
+Pat query_pattern() {
+  Pat attention = attention_of(split_heads("query", Op("Transpose", "query")), any("key"), any("value"));
+  Pat merged = Op("Transpose").attr("perm", kSwapHeadsAndTime)(attention);
+  return Op("Reshape", "merge")(merged, any("merge target"));
+}
+
+Outcome rewrite_query(const Match& m, Builder& b) {
+  const Node& before = *m.node("attention");
+  AttentionParts parts(before);
+  if (is_used_elsewhere(*before.output(kContext))) return m.refuse("attention", "its context is also used with heads apart");
+  const Heads heads = read_heads(m, "query");
+  if (heads.count == 0) return m.refuse("query split", heads.reason);
+  parts.inputs[kQuery] = m["query states"];
+  parts.attributes["num_heads"] = heads.count;
+  if (const auto groups = parts.inputs[kKey]->tensor_type().dim(1).constant(); groups && *groups != heads.count)
+    parts.attributes["num_kv_heads"] = *groups;
+  const Node* now = parts.build(b);
+  Value* context = now->output(kContext);
+  const TensorType &wanted = m["merge"]->tensor_type(), &given = context->tensor_type();
+  if (!wanted.shape || !given.shape || *wanted.shape != *given.shape) {
+    // A 0 in the target means a size of the (B, T, H, F) that is no longer there.
+    const auto target = m.inference().integers(m["merge target"]);
+    if (!target || std::any_of(target->begin(), target->end(), [](const Dim& d) { return !d.known() || d.is(0); }))
+      return m.refuse("merge", fmt::format("{} is not {} with its heads merged", describe(m["merge"]), describe(before.output())));
+    context = b.op("Reshape", {context, m["merge target"]});
+  }
+  Outcome outcome(context);
+  carry_outputs(before, *now, outcome);
+  return outcome.detail(fmt::format("{} heads of width {}", heads.count, m["query split"]->tensor_type().dim(3).to_string()));
+}
+
+// --- a factor on the queries
+
+Pat scaled_query_pattern() {
+  Pat x = any("states"), factor = pattern::scalar("factor");
+  Pat scaled = pattern::one_of("scaling", {Op("Mul")(x, factor), Op("Div")(x, factor)});
+  return attention_of(scaled, any("key"), any("value"));
+}
+
+// (s q) k^T = s (q k^T)
+Outcome rewrite_scaled_query(const Match& m, Builder& b) {
+  const Node& before = *m.node("attention");
+  AttentionParts parts(before);
+  const double factor = m.choice("scaling") == 0 ? *m.number("factor") : 1 / *m.number("factor");
+  if (before.attr_string("score", "scaled_dot") != "scaled_dot" || !before.has("scale") || before.input(kQueryWeight))
+    return m.refuse("attention", "has no scale that could take the factor");
+  const double scale = before.attr_float("scale", 1) * factor;
+  if (!std::isfinite(scale) || scale < 0) return m.refuse("factor", fmt::format("the scale {} is negative or not finite", scale));
+  if (m["states"]->tensor_type().rank() != before.input(kQuery)->tensor_type().rank())
+    return m.refuse("states", "is broadcast by its factor");
+  parts.inputs[kQuery] = m["states"];
+  parts.attributes["scale"] = static_cast<float>(scale);
+  const Node* now = parts.build(b);
+  Outcome outcome(now->output(kContext));
+  carry_outputs(before, *now, outcome);
+  return outcome.detail(fmt::format("scale {:.6g}", scale));
+}
+
+// --- keys and values
+
+Pat memory_pattern() {
+  return attention_of(any("query"), split_heads("key", Op("Transpose", "key").replaced()),
+                      split_heads("value", Op("Transpose", "value").replaced()));
+}
+
+Outcome rewrite_memory(const Match& m, Builder& b) {
+  const Node& before = *m.node("attention");
+  AttentionParts parts(before);
+  if (parts.inputs[kQuery]->tensor_type().rank() != 3) return m.refuse("query", "is not three-dimensional");
+  const Heads keys = read_heads(m, "key"), values = read_heads(m, "value");
+  if (keys.count == 0) return m.refuse("key split", keys.reason);
+  if (values.count == 0) return m.refuse("value split", values.reason);
+  if (keys.count != values.count)
+    return m.refuse("value split", fmt::format("{} heads, but keys have {}", values.count, keys.count));
+  const bool elsewhere = is_used_elsewhere(*m["key"]) || is_used_elsewhere(*m["value"]);
+  if (elsewhere && parts.inputs[kPastKey]) return m.refuse("key", "new keys or values are also used without their past");
+  parts.inputs[kKey] = m["key states"];
+  parts.inputs[kValue] = m["value states"];
+  const Node* now = parts.build(b);
+  Outcome outcome(now->output(kContext));
+  carry_outputs(before, *now, outcome);
+  if (elsewhere) outcome.also(m["key"], now->output(kPresentKey)).also(m["value"], now->output(kPresentValue));
+  return outcome.detail(fmt::format("{} key heads", keys.count));
+}
+
+}  // namespace
+
+namespace rules {
+
+pattern::Rule attention_heads() {
+  const auto heads_outside = [](const Node& n) { return n.input(kQuery)->tensor_type().rank() == 4; };
+  return {"fuse_attention_heads", query_pattern(), rewrite_query, {"ai.attune.Attention"}, heads_outside};
+}
+
+}  // namespace rules
+
+size_t fuse_attention_heads(PassContext& context) {
+  const std::vector<pattern::Rule> list = {rules::attention_heads(),
+                                           {"fuse_attention_heads", scaled_query_pattern(), rewrite_scaled_query},
+                                           {"fuse_attention_heads", memory_pattern(), rewrite_memory}};
+  return pattern::apply_rules(list, context);
+}
+
+}  // namespace attune

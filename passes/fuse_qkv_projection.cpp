@@ -1,0 +1,76 @@
+// Attention(x W_q + b_q, y W_k + b_k, z W_v + b_v)  =  Attention(x, y, z; W_q, W_k, W_v, b_q, b_k, b_v)
+#include <fmt/format.h>
+
+#include "passes/attention_node.h"
+#include "passes/passes.h"
+
+namespace attune {
+namespace {
+
+using pattern::Builder;
+using pattern::Match;
+using pattern::Op;
+using pattern::Outcome;
+using pattern::Pat;
+using pattern::any;
+using pattern::one_of;
+
+struct Operand {
+  std::string name;
+  AttentionInput states, weight, bias;
+};
+
+const Operand kOperands[] = {{"query", kQuery, kQueryWeight, kQueryBias},
+                             {"key", kKey, kKeyWeight, kKeyBias},
+                             {"value", kValue, kValueWeight, kValueBias}};
+
+// x W, x W + b: as MatMul and Add.
+Pat projection() {
+  Pat product = Op("MatMul")(any("states"), any("weight"));
+  return one_of("biased", {Op("Add")(product, any("bias")), product});
+}
+
+Pat projected_pattern(size_t which) {
+  Pat operands[3] = {any("query"), any("key"), any("value")};
+  operands[which] = projection();
+  return attention_of(operands[0], operands[1], operands[2]);
+}
+
+bool is_vector_of(const Value& v, const Dim& size) {
+  return v.constant() && v.tensor_type().rank() == 1 && v.tensor_type().dim(0) == size;
+}
+
+Outcome rewrite(const Match& m, Builder& b, const Operand& operand) {
+  const Node& before = *m.node("attention");
+  AttentionParts parts(before);
+  const Value *x = m["states"], *weight = m["weight"];
+  if (parts.inputs[operand.weight] || parts.inputs[operand.bias])
+    return m.refuse(operand.name, "has a projection inside already");
+  if (!weight->constant() || weight->tensor_type().rank() != 2)
+    return m.refuse("weight", fmt::format("{} is not a constant matrix", weight->type().to_string()));
+  if (x->tensor_type().rank() != 3) return m.refuse("states", fmt::format("expected rank 3, found {}", x->type().to_string()));
+  if (weight->element_type() != x->element_type()) return m.refuse("weight", "is of another type than the states");
+  if (m.choice("biased") == 0) {
+    if (!is_vector_of(*m["bias"], weight->tensor_type().dim(1)))
+      return m.refuse("bias", fmt::format("{} is not a constant vector of the projection's width", m["bias"]->type().to_string()));
+    parts.inputs[operand.bias] = m["bias"];
+  }
+  parts.inputs[operand.weight] = m["weight"];
+  parts.inputs[operand.states] = m["states"];
+  const Node* now = parts.build(b);
+  Outcome outcome(now->output(kContext));
+  carry_outputs(before, *now, outcome);
+  return outcome.detail(fmt::format("{} projected inside", operand.name));
+}
+
+}  // namespace
+
+size_t fuse_qkv_projection(PassContext& context) {
+  std::vector<pattern::Rule> list;
+  for (size_t i = 0; i < std::size(kOperands); ++i)
+    list.push_back({"fuse_qkv_projection", projected_pattern(i),
+                    [operand = kOperands[i]](const Match& m, Builder& b) { return rewrite(m, b, operand); }});
+  return pattern::apply_rules(list, context);
+}
+
+}  // namespace attune

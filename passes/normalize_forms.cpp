@@ -1,0 +1,83 @@
+// Spellings of exporters, rewritten to the one that the fusion rules know.
+#include "passes/attention_node.h"
+#include "passes/passes.h"
+
+namespace attune {
+namespace {
+
+using pattern::any;
+using pattern::Builder;
+using pattern::Match;
+using pattern::one_of;
+using pattern::Op;
+using pattern::Outcome;
+using pattern::Pat;
+
+// Before opset 13 Softmax worked on the input made two-dimensional at `axis`, 1 if it was left out. Over the last axis
+// both meanings are one.
+constexpr int64_t kSoftmaxOfOneAxis = 13;
+
+size_t write_softmax_axes(const Model& model) {
+  size_t changes = 0;
+  model.graph->for_each_node([&](Node& n) {
+    if (!n.is("Softmax") || n.has("axis")) return;
+    n.set("axis", model.opset() >= kSoftmaxOfOneAxis ? int64_t{-1} : int64_t{1});
+    ++changes;
+  });
+  return changes;
+}
+
+// Reshape(Transpose(Reshape(k))) over rank 3, which dynamo writes for a transpose of the last two axes.
+pattern::Rule key_round_trip() {
+  Pat folded = Op("Reshape", "fold").shared()(any("k"), any());
+  Pat transposed = Op("Transpose").attr("perm", {0, 2, 1}).shared()(folded);
+  return {"normalize_key_transpose", Op("Reshape", "unfold")(transposed, any()), [](const Match& m, Builder& b) -> Outcome {
+            const TensorType &k = m["k"]->tensor_type(), &folded = m["fold"]->tensor_type(), &out = m["unfold"]->tensor_type();
+            if (k.rank() != 4 || folded.rank() != 3 || out.rank() != 4) return m.refuse("fold", "is not of rank 4, 3 and 4 again");
+            const bool round_trip = k.dim(2) == folded.dim(1) && k.dim(3) == folded.dim(2) && out.dim(0) == k.dim(0) &&
+                                    out.dim(1) == k.dim(1) && out.dim(2) == k.dim(3) && out.dim(3) == k.dim(2);
+            if (!round_trip) return m.refuse("unfold", "does not give the axes back that were folded");
+            return b.transpose(m["k"], {0, 1, 3, 2});
+          }};
+}
+
+// Where(not c, a, b) = Where(c, b, a)
+pattern::Rule negated_condition() {
+  Pat c = any("c"), a = any("a"), b = any("b");
+  return {"normalize_condition", Op("Where")(Op("Not").shared()(c), a, b), [](const Match& m, Builder& builder) -> Outcome {
+            return builder.op("Where", {m["c"], m["b"], m["a"]});
+          }};
+}
+
+// com.microsoft FusedMatMul(a, b) = alpha op(a) op(b)
+pattern::Rule fused_matmul() {
+  Pat product = Op("FusedMatMul", "product").domain("com.microsoft")(any("a"), any("b"));
+  return {"normalize_fused_matmul", product, [](const Match& m, Builder& b) -> Outcome {
+            const Node& n = *m.node("product");
+            const auto operand = [&](Value* x, const char* last_two, const char* batch) -> Value* {
+              const int rank = x->tensor_type().rank();
+              if (rank < 2) return nullptr;
+              std::vector<int64_t> perm;
+              for (int i = 0; i < rank; ++i) perm.push_back(i);
+              // With the batch flag the row axis comes first and the batch axes follow it.
+              if (n.attr_int(batch, 0) != 0) std::rotate(perm.begin(), perm.begin() + 1, perm.end() - 1);
+              if (n.attr_int(last_two, 0) != 0) std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+              return std::is_sorted(perm.begin(), perm.end()) ? x : b.transpose(x, perm);
+            };
+            Value* left = operand(m["a"], "transA", "transBatchA");
+            Value* right = operand(m["b"], "transB", "transBatchB");
+            if (!left || !right) return m.refuse("product", "the ranks of its operands are not known");
+            Value* result = b.op("MatMul", {left, right});
+            const float alpha = n.attr_float("alpha", 1);
+            return alpha == 1 ? result : b.op("Mul", {result, b.scalar(alpha, m["a"]->element_type())});
+          }};
+}
+
+}  // namespace
+
+size_t normalize_forms(PassContext& context) {
+  const std::vector<pattern::Rule> list = {key_round_trip(), negated_condition(), fused_matmul()};
+  return write_softmax_axes(context.model) + pattern::apply_rules(list, context, false);
+}
+
+}  // namespace attune

@@ -1,0 +1,41 @@
+// The passes that pipeline.cpp orders. Each gives the number of changes.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "passes/pass.h"
+
+namespace attune {
+
+// Nodes whose results nobody uses, and constants nobody uses.
+size_t eliminate_dead(PassContext&);
+// Nodes that compute what another node computes, and equal small constants.
+size_t eliminate_common_subexpressions(PassContext&);
+// Nodes that give their input: Identity, Cast to the same type, Expand, Reshape, Slice, Transpose without effect,
+// Dropout outside of training; chains of Transpose, of Reshape and of Cast that are one.
+size_t eliminate_identities(PassContext&);
+// Constant nodes become constants of the graph; nodes of constants alone are computed, as long as the result isn't
+// much larger. DequantizeLinear of constants stays: a weight in quantised storage.
+size_t fold_constants(PassContext&);
+// Integers that inference knows as expressions over sizes of inputs are computed from these inputs alone, so that
+// Shape of an inner value neither keeps it alive nor orders work.
+size_t simplify_shapes(PassContext&);
+// Calls of model-local functions by their bodies.
+size_t inline_functions(PassContext&);
+// If with a condition that is known, by the branch.
+size_t inline_static_if(PassContext&);
+// Spellings of exporters that the rules need not know: the softmax's axis written out, reshape round trips.
+size_t normalize_forms(PassContext&);
+
+size_t fuse_attention(PassContext&);
+size_t fuse_additive_attention(PassContext&);
+size_t fuse_attention_cache(PassContext&);
+size_t fuse_attention_heads(PassContext&);
+size_t fuse_qkv_projection(PassContext&);
+
+// Copies the nodes and constants of `body` in front of `node`, with values replaced by `mapping` (a null: left out), which
+// receives the copies. Gives the copies of the body's outputs.
+std::vector<Value*> copy_nodes(const Graph& body, Node* node, std::unordered_map<const Value*, Value*>& mapping);
+
+}  // namespace attune
