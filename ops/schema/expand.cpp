@@ -29,9 +29,16 @@ onnx::ModelProto single_node(const Node& node, const std::map<std::string, int64
     inputs.push_back(v ? model.graph->add_input("input" + std::to_string(i), v->type()) : nullptr);
   }
   Attributes attributes;
-  for (const auto& [name, attribute] : node.attributes())
-    if (!std::holds_alternative<std::shared_ptr<Graph>>(attribute)) attributes.emplace(name, attribute);
+  std::vector<std::pair<std::string, std::shared_ptr<Graph>>> bodies;
+  for (const auto& [name, attribute] : node.attributes()) {
+    if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute)) {
+      if ((*body)->captured().empty()) bodies.emplace_back(name, (*body)->clone());
+    } else {
+      attributes.emplace(name, attribute);
+    }
+  }
   Node* copy = model.graph->add_node(node.domain(), node.type(), inputs, node.output_count(), std::move(attributes));
+  for (auto& [name, body] : bodies) Graph::attach(std::move(body), copy, name);
   for (size_t i = node.output_count(); i-- > 0;) {
     if (node.output(i)) {
       model.graph->add_output(copy->output(i));
