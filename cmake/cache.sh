@@ -30,6 +30,9 @@ path() {
             dpkg-query -W -f='${Version}' libprotobuf-dev 2>/dev/null || true
             cat "$root/cmake/onnx/CMakeLists.txt"; pins onnx; } | key)" ;;
     onednn) echo "$cache/onednn-$(pinned onednn-cpu-gomp)-$(pins onednn | key)" ;;
+    sentencepiece) echo "$cache/sentencepiece-$(sed -n 's/^sentencepiece==\([^ ]*\).*/\1/p' "$root/cmake/requirements-source.txt")-$({
+                     "$cxx" --version | head -1; echo "$cxx_flags"; cat "$root/cmake/requirements-source.txt"
+                     dpkg-query -W -f='${Version}' libprotobuf-dev 2>/dev/null || true; } | key)" ;;
     onednn-source) echo "$cache/onednn-src-$onednn_crate-$({ "$cxx" --version | head -1; echo "$cxx_flags"; } | key)" ;;
     venv) echo "$cache/venv-$({ "$(system_python)" -c 'import sys; print(sys.version, sys.prefix)'
             cat "$root/tests/requirements.txt"; } | key)" ;;
@@ -76,6 +79,24 @@ make_onednn() {
   library=$(basename "$out"/lib/libdnnl.so.3.*)
   ln -sf "$library" "$out/lib/libdnnl.so.3"
   ln -sf libdnnl.so.3 "$out/lib/libdnnl.so"
+}
+
+# Debian's library has an older Protocol Buffers inside, whose symbols clash with the one that ONNX needs: this one is built
+# with Debian's.
+make_sentencepiece() {
+  local out=$1 work=$2
+  "$(system_python)" -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --no-binary=:all: \
+    --dest "$work" --requirement "$root/cmake/requirements-source.txt"
+  tar -xzf "$work"/sentencepiece-*.tar.gz -C "$work"
+  local source
+  source=$(echo "$work"/sentencepiece-*/sentencepiece)
+  cmake -S "$source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$cxx" \
+    -DCMAKE_CXX_FLAGS="$cxx_flags" -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DSPM_ENABLE_SHARED=OFF -DSPM_ENABLE_TCMALLOC=OFF \
+    -DSPM_PROTOBUF_PROVIDER=package >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
+  ninja -C "$work/build" sentencepiece-static >"$work/log" || { tail -50 "$work/log" >&2; return 1; }
+  mkdir -p "$out/lib" "$out/include"
+  cp "$work/build/src/libsentencepiece.a" "$out/lib"
+  cp "$source/src/sentencepiece_processor.h" "$out/include"
 }
 
 make_onednn-source() {

@@ -15,7 +15,6 @@ find_package(Protobuf REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET GLOBAL libhwy)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET GLOBAL libzip)
-pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET GLOBAL sentencepiece)
 pkg_check_modules(icu REQUIRED IMPORTED_TARGET GLOBAL icu-uc icu-i18n)
 
 attune_cache_path(onednn onednn_root)
@@ -39,6 +38,16 @@ set_target_properties(onnx_archive PROPERTIES
   INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${onnx_root}/include
   INTERFACE_INCLUDE_DIRECTORIES ${onnx_root}/include
   INTERFACE_COMPILE_DEFINITIONS "ONNX_NAMESPACE=onnx;ONNX_ML=1"
+  INTERFACE_LINK_LIBRARIES protobuf::libprotobuf)
+attune_cache_path(sentencepiece sentencepiece_root)
+if(NOT EXISTS ${sentencepiece_root}/lib/libsentencepiece.a)
+  message(FATAL_ERROR "SentencePiece is not in ${sentencepiece_root}: run ./dev setup")
+endif()
+add_library(sentencepiece STATIC IMPORTED GLOBAL)
+set_target_properties(sentencepiece PROPERTIES
+  IMPORTED_LOCATION ${sentencepiece_root}/lib/libsentencepiece.a
+  INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${sentencepiece_root}/include
+  INTERFACE_INCLUDE_DIRECTORIES ${sentencepiece_root}/include
   INTERFACE_LINK_LIBRARIES protobuf::libprotobuf)
 # Operator schemas register themselves from static objects: the whole archive is linked.
 add_library(attune_onnx INTERFACE)
