@@ -1,6 +1,7 @@
 // All of the public interface: what is included here, and what that includes, is installed.
 #pragma once
 
+#include "convert/convert.h"
 #include "graph/graph.h"
 #include "graph/io/npy.h"
 #include "graph/io/reader.h"
@@ -16,4 +17,6 @@
 #include "runtime/generator.h"
 #include "runtime/plan.h"
 #include "runtime/profile.h"
+#include "runtime/picture/alignment.h"
 #include "runtime/session.h"
+#include "runtime/text/tokenizer.h"
