@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 struct Options {
   std::string source, output, report, target = "attune";
   bool explain = false, no_verify = false, json = false;
-  double tolerance = 1e-4;
+  std::optional<double> tolerance;
   int64_t max_rewrites = -1;
   int threads = 0;
 };
@@ -151,7 +151,7 @@ Action add_convert(CLI::App& command) {
   command.add_flag("--no-verify", o->no_verify, "don't run source and result on made-up inputs");
   command
       .add_option("--tolerance", o->tolerance,
-                  "largest difference relative to the largest value of an output (default 1e-4)")
+                  "Largest difference, relative to the largest value of an output (default: 1e-4; float16 1e-2, int8 5e-3)")
       ->check(CLI::NonNegativeNumber);
   command
       .add_option("--max-rewrites", o->max_rewrites,

@@ -113,6 +113,25 @@ Difference compare_data(const std::string& output, const Datum& a, const Datum& 
 
 }  // namespace
 
+double default_tolerance(const Model& model) {
+  bool half = false, quantized = false;
+  const auto look = [&](const Value* v) {
+    half = half || (v && (v->element_type() == DataType::kFloat16 || v->element_type() == DataType::kBFloat16));
+  };
+  for (const Value* v : model.graph->inputs()) look(v);
+  model.graph->for_each_node([&](const Node& n) {
+    for (const Value* v : n.inputs()) look(v);
+    for (size_t i = 0; i < n.output_count(); ++i) look(n.output(i));
+    if (n.is("Cast")) {
+      const auto to = static_cast<DataType>(n.attr_int("to", 0));
+      half = half || to == DataType::kFloat16 || to == DataType::kBFloat16;
+    }
+    for (const std::string_view type : {"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "QuantizeLinear"})
+      quantized = quantized || n.is(type);
+  });
+  return half ? 1e-2 : quantized ? 5e-3 : 1e-4;
+}
+
 Verification verify(const Model& source, const Model& result, const VerifyOptions& options) {
   const auto inputs = sample_inputs(source);
   const auto symbols = sample_symbols(inputs);
@@ -124,7 +143,7 @@ Verification verify(const Model& source, const Model& result, const VerifyOption
   Session after = within("result", [&] { return Session(Plan::compile(result), session_options); });
 
   Verification v;
-  v.tolerance = options.tolerance;
+  v.tolerance = options.tolerance.value_or(default_tolerance(source));
   const auto all = choices(inputs, symbols);
   for (size_t n = 0; n < all.size(); ++n) {
     if (options.progress) options.progress(n, all.size());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,8 @@
 namespace attune {
 
 struct VerifyOptions {
-  double tolerance = 1e-4;  // of the largest value of an output
+  // Of the largest value of an output. None: by the model's precision, see default_tolerance().
+  std::optional<double> tolerance;
   int threads = 0;          // 0: the physical cores
   // Called before each case; may be empty.
   std::function<void(size_t done, size_t total)> progress;
@@ -32,6 +34,10 @@ struct Verification {
   // False too if nothing could be compared.
   bool passed() const { return compared > 0 && largest_relative <= tolerance; }
 };
+
+// 1e-4 for float32 models; 1e-2 if values are float16 or bfloat16 somewhere, 5e-3 if they are quantised on the way (there the order
+// of operations moves a result by a rounding step).
+double default_tolerance(const Model& model);
 
 // Runs both models on made-up inputs: every dynamic dimension at several sizes, masks with all kinds of padding, flags
 // (use_cache_branch) both ways. `source` and `result` must have inputs of the same names; outputs are compared by name;
