@@ -1,0 +1,38 @@
+"""Reads a Marian/Bergamot binary model: version, counts, headers, names, shapes, padding, data (all little-endian).
+
+Weights are int8 with one multiplier each ("intgemm"): value = int8 / multiplier, the multiplier stored behind the data.
+Quantised matrices are kept transposed, the embedding is not.
+"""
+import struct
+
+import numpy as np
+
+FLOAT32, INT8_QUANTISED = 0x404, 0x4101
+
+
+def read(path):
+    """Gives {name: float32 array}, matrices as (inputs, outputs)."""
+    data = open(path, "rb").read()
+    _, count = struct.unpack_from("<QQ", data, 0)
+    headers = [struct.unpack_from("<QQQQ", data, 16 + 32 * i) for i in range(count)]  # name length, type, rank, bytes
+    at = 16 + 32 * count
+    names, shapes, tensors = [], [], {}
+    for length, _, _, _ in headers:
+        names.append(data[at : at + length - 1].decode())
+        at += length
+    for _, _, rank, _ in headers:
+        shapes.append(struct.unpack_from(f"<{rank}i", data, at))
+        at += 4 * rank
+    at += 8 + struct.unpack_from("<Q", data, at)[0]
+    for (_, kind, _, size), name, shape in zip(headers, names, shapes):
+        count = int(np.prod(shape))
+        if kind == FLOAT32:
+            if not name.startswith("special:"):
+                tensors[name] = np.frombuffer(data, np.float32, count, at).reshape(shape).copy()
+        elif not name.endswith("QuantMultA") and not name.startswith("special:"):
+            quantised = np.frombuffer(data, np.int8, count, at).astype(np.float32)
+            multiplier = np.frombuffer(data, np.float32, 1, at + count)[0]
+            value = quantised / multiplier
+            tensors[name] = value.reshape(shape) if name == "Wemb" else np.ascontiguousarray(value.reshape(shape[::-1]).T)
+        at += size
+    return tensors
