@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ops/kernel.h"
+#include "ops/support/attention_mask.h"
 #include "ops/support/attention_rows.h"
 #include "ops/support/philox.h"
 
@@ -55,7 +56,7 @@ class RowwiseAttention {
   using A = Acc<T>;
   static constexpr A kInfinity = std::numeric_limits<A>::infinity();
 
-  explicit RowwiseAttention(const AttentionProblem& p) : p_(p), c_(*p.config) {}
+  RowwiseAttention(const AttentionProblem& p, const uint8_t* only) : p_(p), c_(*p.config), only_(only) {}
 
   void run(BufferPool* pool) {
     const bool mean = p_.weights && c_.weights == AttentionWeights::kHeadMean;
@@ -85,7 +86,8 @@ class RowwiseAttention {
         const int64_t b = bh / head_tasks, h0 = bh % head_tasks;
         for (int64_t t = t0; t < t0 + queries; ++t) {
           if (mean) std::fill_n(s.mean, p_.key_length, A{0});
-          for (int64_t h = h0; h < h0 + heads; ++h) attend(b, h, t, s);
+          for (int64_t h = h0; h < h0 + heads; ++h)
+            if (!only_ || only_[(b * p_.heads + h) * p_.query_length + t]) attend(b, h, t, s);
           if (mean) store_mean(b, t, s);
         }
       }
@@ -138,26 +140,11 @@ class RowwiseAttention {
   // Step 5: adds the mask to the scores in `range`, those of excluded positions become -inf; s.see tells which take
   // part. Gives their number.
   int64_t mask(int64_t b, int64_t h, int64_t t, KeyRange range, RowScratch<A>& s) const {
-    const auto& m = p_.mask;
-    const int64_t at = b * m.strides[0] + h * m.strides[1] + t * m.strides[2], step = m.strides[3];
     int64_t count = 0;
-    if (m.boolean) {
-      const auto* row = reinterpret_cast<const uint8_t*>(m.data) + at;
-      for (int64_t i = range.first; i < range.last; ++i) {
-        s.see[i] = row[i * step] != 0;
-        count += s.see[i];
-        s.scores[i] = s.see[i] ? s.scores[i] : -kInfinity;
-      }
-      return count;
-    }
-    const T* row = reinterpret_cast<const T*>(m.data) + at;
-    for (int64_t i = range.first; i < range.last; ++i) {
-      const A bias = widen(row[i * step]), before = s.scores[i], sum = before + bias;
-      s.see[i] = bias != -kInfinity;
-      count += s.see[i];
-      const bool overflows = sum == -kInfinity && before != -kInfinity;
-      s.scores[i] = !s.see[i] ? -kInfinity : overflows ? std::numeric_limits<A>::lowest() : sum;
-    }
+    apply_mask<T>(p_.mask, b, h, t, range, s.scores + range.first, [&](int64_t i, bool seen) {
+      s.see[range.first + i] = seen;
+      count += seen;
+    });
     return count;
   }
 
@@ -379,13 +366,14 @@ class RowwiseAttention {
 
   const AttentionProblem& p_;
   const AttentionConfig& c_;
+  const uint8_t* only_;
   int64_t* positions_ = nullptr;
 };
 
 }  // namespace
 
-void attend_rowwise(const AttentionProblem& problem, BufferPool* pool) {
-  dispatch<float, Float16, BFloat16, double>(problem.type, [&]<class T>() { RowwiseAttention<T>(problem).run(pool); });
+void attend_rowwise(const AttentionProblem& problem, BufferPool* pool, const uint8_t* only) {
+  dispatch<float, Float16, BFloat16, double>(problem.type, [&]<class T>() { RowwiseAttention<T>(problem, only).run(pool); });
 }
 
 }  // namespace attune

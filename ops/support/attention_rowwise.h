@@ -5,7 +5,8 @@
 
 namespace attune {
 
-// Computes context, weights and next_position of `problem`. Scratch memory comes from `pool`.
-void attend_rowwise(const AttentionProblem& problem, BufferPool* pool);
+// Computes context, weights and next_position of `problem`. Scratch memory comes from `pool`. `only`, if
+// given, marks the rows to compute (B * H * Tq bytes).
+void attend_rowwise(const AttentionProblem& problem, BufferPool* pool, const uint8_t* only = nullptr);
 
 }  // namespace attune

@@ -1,7 +1,9 @@
 #include "ops/support/attention_run.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "ops/support/attention_blocked.h"
 #include "ops/support/attention_cache.h"
 #include "ops/support/attention_projection.h"
 #include "ops/support/attention_rows.h"
@@ -31,6 +33,19 @@ Tensor resolve_cache(Tensor past, const Tensor& source, bool wanted, std::array<
   return present;
 }
 
+void attend(const AttentionProblem& p, BufferPool* pool) {
+  if (!blocks_serve(p)) {
+    attend_rowwise(p, pool);
+    return;
+  }
+  const auto rows = static_cast<size_t>(p.batch * p.heads * p.query_length);
+  const BufferRef memory = pool ? pool->acquire(rows) : BufferRef::allocate(rows);
+  auto* left_over = reinterpret_cast<uint8_t*>(memory->data());
+  std::fill_n(left_over, rows, uint8_t{0});
+  attend_blocked(p, left_over, pool);
+  if (std::any_of(left_over, left_over + rows, [](uint8_t left) { return left != 0; })) attend_rowwise(p, pool, left_over);
+}
+
 }  // namespace
 
 void AttentionOutputs::store(KernelCall& call) {
@@ -57,12 +72,12 @@ AttentionOutputs run_attention(const AttentionConfig& config, AttentionOperands&
     out.next_position = Tensor::allocate(DataType::kInt64, {b, h}, pool);
     p.next_position = out.next_position.mutable_data<int64_t>();
   }
-  attend_rowwise(p, pool);
+  attend(p, pool);
   if (wanted.present_key) out.present_key = std::move(keys);
   if (wanted.present_value) out.present_value = std::move(values);
   return out;
 }
 
-std::string attention_implementation(const AttentionConfig&) { return std::string("rowwise:") + attention_target(); }
+std::string attention_implementation(const AttentionConfig&) { return std::string("blocked or rowwise:") + attention_target(); }
 
 }  // namespace attune

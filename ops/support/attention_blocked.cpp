@@ -1,0 +1,345 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/support/attention_blocked.cpp"
+
+#include "hwy/foreach_target.h"  // compiles this file once per instruction set
+//
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/support/attention_blocked.h"
+#include "ops/support/attention_mask.h"
+#include "ops/support/attention_vectors-inl.h"
+
+#ifndef ATTUNE_ATTENTION_BLOCKED_CPP_ONCE
+#define ATTUNE_ATTENTION_BLOCKED_CPP_ONCE
+
+namespace attune {
+namespace blocked {
+
+constexpr int64_t kPanel = 32;         // columns of a packed panel, in floats
+constexpr int64_t kQueries = 48;       // rows of a block
+constexpr int64_t kKeys = 4 * kPanel;  // keys of a block
+
+constexpr int64_t panels(int64_t n) { return (n + kPanel - 1) / kPanel; }
+
+// Memory of one thread.
+struct Scratch {
+  float* keys;     // panels(Tk) panels (Ek, kPanel): keys are columns
+  float* values;   // panels(F) panels (Tk, kPanel)
+  float* queries;  // (kQueries, Ek), scaled
+  float* scores;   // (kQueries, kKeys)
+  float* context;  // (kQueries, panels(F) * kPanel)
+  float* maximum;  // kQueries
+  float* sum;      // kQueries
+  float* query;    // E: one query, for general scores
+
+  static size_t bytes(const AttentionProblem& p) {
+    const int64_t wide = panels(p.value_width) * kPanel;
+    return static_cast<size_t>(panels(p.key_length) * kPanel * p.key_width + wide * p.key_length +
+                               kQueries * (p.key_width + kKeys + wide + 2) + p.query_width + 64) * sizeof(float) / 64 * 64 + 64;
+  }
+  Scratch(const AttentionProblem& p, std::byte* memory) {
+    const int64_t wide = panels(p.value_width) * kPanel;
+    keys = reinterpret_cast<float*>(memory);
+    values = keys + panels(p.key_length) * kPanel * p.key_width;
+    scores = values + wide * p.key_length;
+    context = scores + kQueries * kKeys;
+    queries = context + kQueries * wide;
+    maximum = queries + kQueries * p.key_width;
+    sum = maximum + kQueries;
+    query = sum + kQueries;
+  }
+};
+
+// Queries [first, first + count) of head h of batch b.
+struct Block {
+  int64_t b, h, first, count;
+};
+
+}  // namespace blocked
+}  // namespace attune
+
+#endif  // once
+
+HWY_BEFORE_NAMESPACE();
+namespace attune {
+namespace blocked {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using namespace attention_vectors::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
+
+constexpr size_t kLanes = hn::MaxLanes(Floats());
+constexpr size_t kVectors = static_cast<size_t>(kPanel) / kLanes;
+// Rows of a product whose accumulators fit into the registers.
+constexpr int kRows = kVectors <= 2 ? 8 : kVectors <= 4 ? 3 : 1;
+
+// c[r][j] (+)= sum_k a[r][k] panel[k][j], r < R, j < kPanel. Rows of a and c are a_stride and c_stride apart.
+template <int R, bool accumulate>
+HWY_INLINE void multiply_rows(const float* a, int64_t a_stride, int64_t inner, const float* panel, float* c, int64_t c_stride) {
+  Vector sums[R][kVectors];
+  for (int r = 0; r < R; ++r)
+    for (size_t v = 0; v < kVectors; ++v)
+      sums[r][v] = accumulate ? load(c + r * c_stride + static_cast<int64_t>(v * kLanes)) : hn::Zero(Floats());
+  for (int64_t k = 0; k < inner; ++k, panel += kPanel) {
+    Vector factors[R];
+    for (int r = 0; r < R; ++r) factors[r] = hn::Set(Floats(), a[r * a_stride + k]);
+    for (size_t v = 0; v < kVectors; ++v) {
+      const Vector b = load(panel + v * kLanes);
+      for (int r = 0; r < R; ++r) sums[r][v] = hn::MulAdd(factors[r], b, sums[r][v]);
+    }
+  }
+  for (int r = 0; r < R; ++r)
+    for (size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[r][v], Floats(), c + r * c_stride + static_cast<int64_t>(v * kLanes));
+}
+
+template <bool accumulate>
+void multiply(const float* a, int64_t a_stride, int64_t rows, int64_t inner, const float* panel, float* c, int64_t c_stride) {
+  int64_t r = 0;
+  for (; r + kRows <= rows; r += kRows)
+    multiply_rows<kRows, accumulate>(a + r * a_stride, a_stride, inner, panel, c + r * c_stride, c_stride);
+  for (; r < rows; ++r) multiply_rows<1, accumulate>(a + r * a_stride, a_stride, inner, panel, c + r * c_stride, c_stride);
+}
+
+// Calls f(row, i) for keys or values [0, last) of head h.
+template <class T, class F>
+void for_each_row(const std::array<HeadsView, 2>& operand, int64_t b, int64_t g, int64_t last, F&& f) {
+  int64_t start = 0;
+  for (const HeadsView& v : operand) {
+    for (int64_t i = 0; i < v.length && start + i < last; ++i) f(v.row<T>(b, g, i), start + i);
+    start += v.length;
+  }
+}
+
+// Packs keys and values [0, last) of a head. Gives false if a value isn't finite.
+template <class T>
+bool pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const Scratch& s) {
+  const int64_t width = p.key_width;
+  for_each_row<T>(p.keys, b, g, last, [&](const T* row, int64_t i) {
+    float* column = s.keys + i / kPanel * kPanel * width + i % kPanel;
+    for (int64_t e = 0; e < width; ++e) column[e * kPanel] = static_cast<float>(row[e]);
+  });
+  for (int64_t i = last; i < panels(last) * kPanel; ++i)
+    for (int64_t e = 0; e < width; ++e) s.keys[i / kPanel * kPanel * width + i % kPanel + e * kPanel] = 0;
+  const size_t values = static_cast<size_t>(p.value_width), lanes = kLanes;
+  Vector worst = hn::Zero(Floats());  // NaN once a value isn't finite
+  for_each_row<T>(p.values, b, g, last, [&](const T* row, int64_t i) {
+    for (size_t f = 0; f < values; f += lanes) {
+      const size_t n = std::min(lanes, values - f);
+      const Vector v = n == lanes ? load(row + f) : load_first(row + f, n);
+      worst = hn::Add(worst, hn::Sub(v, v));
+      float* to = s.values + (static_cast<int64_t>(f) / kPanel * p.key_length + i) * kPanel + static_cast<int64_t>(f) % kPanel;
+      hn::StoreU(v, Floats(), to);
+    }
+    // The rest of the last panel is never part of a result, but must be a number.
+    for (size_t f = (values + lanes - 1) / lanes * lanes; f < static_cast<size_t>(panels(p.value_width) * kPanel); f += lanes)
+      hn::StoreU(hn::Zero(Floats()), Floats(),
+                 s.values + (static_cast<int64_t>(f) / kPanel * p.key_length + i) * kPanel + static_cast<int64_t>(f) % kPanel);
+  });
+  return hn::AllTrue(Floats(), hn::Eq(worst, hn::Zero(Floats())));
+}
+
+template <class T>
+void load_queries(const AttentionProblem& p, const Block& block, const Scratch& s) {
+  const auto scale = static_cast<float>(p.scale);
+  for (int64_t r = 0; r < block.count; ++r) {
+    const T* query = p.query.row<T>(block.b, block.h, block.first + r);
+    float* to = s.queries + r * p.key_width;
+    if (p.config->score != AttentionScore::kGeneral) {
+      for (int64_t e = 0; e < p.query_width; ++e) to[e] = scale * static_cast<float>(query[e]);
+      continue;
+    }
+    std::fill_n(to, p.key_width, 0.0F);
+    const T* w = reinterpret_cast<const T*>(p.w_score) + block.h * p.query_width * p.key_width;
+    for (int64_t e = 0; e < p.query_width; ++e, w += p.key_width) {
+      const auto q = static_cast<float>(query[e]);
+      for (int64_t k = 0; k < p.key_width; ++k) to[k] += q * static_cast<float>(w[k]);
+    }
+  }
+}
+
+HWY_INLINE float largest_of(const float* x, int64_t n) {
+  Vector m = load(x);
+  for (int64_t i = static_cast<int64_t>(kLanes); i < n; i += static_cast<int64_t>(kLanes)) m = hn::Max(m, load(x + i));
+  return hn::GetLane(hn::MaxOfLanes(Floats(), m));
+}
+
+// x[i] = exp(x[i] - maximum); gives the sum. n is a multiple of a vector.
+HWY_INLINE float exponentials_of(float* x, int64_t n, float maximum) {
+  const Vector m = hn::Set(Floats(), maximum);
+  Vector sum = hn::Zero(Floats());
+  for (int64_t i = 0; i < n; i += static_cast<int64_t>(kLanes)) {
+    const Vector e = exp_of(hn::Sub(load(x + i), m));
+    hn::StoreU(e, Floats(), x + i);
+    sum = hn::Add(sum, e);
+  }
+  return sum_of(sum);
+}
+
+HWY_INLINE void scale_row(float* x, int64_t n, float factor) {
+  const Vector f = hn::Set(Floats(), factor);
+  for (int64_t i = 0; i < n; i += static_cast<int64_t>(kLanes)) hn::StoreU(hn::Mul(load(x + i), f), Floats(), x + i);
+}
+
+// Steps 3 to 5 for one row of scores of keys [first, first + n), of which `range` is seen.
+template <class T>
+void finish_scores(const AttentionProblem& p, const Block& block, int64_t t, KeyRange range, int64_t first, int64_t n, float* scores) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const int64_t low = std::clamp<int64_t>(range.first - first, 0, n), high = std::clamp<int64_t>(range.last - first, low, n);
+  std::fill(scores, scores + low, -kInfinity);
+  std::fill(scores + high, scores + n, -kInfinity);
+  if (low == high) return;
+  if (p.b_score) {
+    const auto offset = static_cast<float>(reinterpret_cast<const T*>(p.b_score)[block.h]);
+    for (int64_t i = low; i < high; ++i) scores[i] += offset;
+  }
+  if (const float cap = p.config->softcap; cap > 0) {
+    const Vector c = hn::Set(Floats(), cap);
+    // Beyond `high` stands -inf, and before `low`: what is outside is set again below.
+    for (int64_t i = 0; i < n; i += static_cast<int64_t>(kLanes))
+      hn::StoreU(hn::Mul(c, tanh_of(hn::Div(load(scores + i), c))), Floats(), scores + i);
+    std::fill(scores, scores + low, -kInfinity);
+    std::fill(scores + high, scores + n, -kInfinity);
+  }
+  if (p.mask.data)
+    apply_mask<T>(p.mask, block.b, block.h, t, {first + low, first + high}, scores + low, [](int64_t, bool) {});
+}
+
+// One block of queries against all keys that it sees, which are packed. Marks rows that see nothing.
+template <class T>
+void attend(const AttentionProblem& p, const Block& block, uint8_t* left_over, const Scratch& s) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const int64_t wide = panels(p.value_width) * kPanel;
+  KeyRange ranges[kQueries];
+  KeyRange all{p.key_length, 0};
+  for (int64_t r = 0; r < block.count; ++r) {
+    ranges[r] = visible_keys(p, block.b, block.first + r);
+    if (ranges[r].first == ranges[r].last) continue;
+    all = {std::min(all.first, ranges[r].first), std::max(all.last, ranges[r].last)};
+  }
+  load_queries<T>(p, block, s);
+  std::fill_n(s.context, block.count * wide, 0.0F);
+  std::fill_n(s.maximum, block.count, -kInfinity);
+  std::fill_n(s.sum, block.count, 0.0F);
+  for (int64_t first = all.first / kPanel * kPanel; first < all.last; first += kKeys) {
+    const int64_t keys = std::min(kKeys, all.last - first), columns = panels(keys) * kPanel;
+    for (int64_t j = 0; j < columns; j += kPanel)
+      multiply<false>(s.queries, p.key_width, block.count, p.key_width, s.keys + (first + j) * p.key_width, s.scores + j, kKeys);
+    for (int64_t r = 0; r < block.count; ++r) {
+      float* scores = s.scores + r * kKeys;
+      finish_scores<T>(p, block, block.first + r, ranges[r], first, columns, scores);
+      const float maximum = std::max(s.maximum[r], largest_of(scores, columns));
+      if (maximum == -kInfinity) {
+        // NaN is no maximum, but is seen.
+        if (std::any_of(scores, scores + columns, [](float x) { return std::isnan(x); })) s.sum[r] = s.maximum[r] = NAN;
+        std::fill_n(scores, columns, 0.0F);
+        continue;
+      }
+      const float kept = std::exp(s.maximum[r] - maximum);
+      s.sum[r] = s.sum[r] * kept + exponentials_of(scores, columns, maximum);
+      if (kept != 1) scale_row(s.context + r * wide, wide, kept);
+      s.maximum[r] = maximum;
+    }
+    for (int64_t f = 0; f < wide; f += kPanel)
+      multiply<true>(s.scores, kKeys, block.count, keys, s.values + (f / kPanel * p.key_length + first) * kPanel, s.context + f, wide);
+  }
+  for (int64_t r = 0; r < block.count; ++r) {
+    const int64_t t = block.first + r;
+    if (s.maximum[r] == -kInfinity) {
+      left_over[(block.b * p.heads + block.h) * p.query_length + t] = 1;
+      continue;
+    }
+    T* to = p.context.mutable_row<T>(block.b, block.h, t);
+    const float* from = s.context + r * wide;
+    const float factor = 1 / s.sum[r];
+    for (int64_t f = 0; f < p.value_width; ++f) to[f] = static_cast<T>(from[f] * factor);
+  }
+}
+
+bool pack_float(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const Scratch& s) { return pack<float>(p, b, g, last, s); }
+bool pack_half(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const Scratch& s) { return pack<Float16>(p, b, g, last, s); }
+bool pack_brain(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const Scratch& s) { return pack<BFloat16>(p, b, g, last, s); }
+void attend_float(const AttentionProblem& p, const Block& block, uint8_t* left, const Scratch& s) { attend<float>(p, block, left, s); }
+void attend_half(const AttentionProblem& p, const Block& block, uint8_t* left, const Scratch& s) { attend<Float16>(p, block, left, s); }
+void attend_brain(const AttentionProblem& p, const Block& block, uint8_t* left, const Scratch& s) { attend<BFloat16>(p, block, left, s); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace blocked
+}  // namespace attune
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+#include <omp.h>
+
+#include <cstring>
+
+namespace attune {
+namespace blocked {
+
+HWY_EXPORT(pack_float);
+HWY_EXPORT(pack_half);
+HWY_EXPORT(pack_brain);
+HWY_EXPORT(attend_float);
+HWY_EXPORT(attend_half);
+HWY_EXPORT(attend_brain);
+
+bool pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const Scratch& s) {
+  if (p.type == DataType::kFloat16) return HWY_DYNAMIC_DISPATCH(pack_half)(p, b, g, last, s);
+  if (p.type == DataType::kBFloat16) return HWY_DYNAMIC_DISPATCH(pack_brain)(p, b, g, last, s);
+  return HWY_DYNAMIC_DISPATCH(pack_float)(p, b, g, last, s);
+}
+
+void attend(const AttentionProblem& p, const Block& block, uint8_t* left_over, const Scratch& s) {
+  if (p.type == DataType::kFloat16) return HWY_DYNAMIC_DISPATCH(attend_half)(p, block, left_over, s);
+  if (p.type == DataType::kBFloat16) return HWY_DYNAMIC_DISPATCH(attend_brain)(p, block, left_over, s);
+  return HWY_DYNAMIC_DISPATCH(attend_float)(p, block, left_over, s);
+}
+
+}  // namespace blocked
+
+using blocked::Block;
+using blocked::Scratch;
+
+bool blocks_serve(const AttentionProblem& p) {
+  constexpr int64_t kFewQueries = 8;
+  return p.query_length >= kFewQueries && !p.weights && p.type != DataType::kDouble && p.key_length > 0 && p.value_width > 0 &&
+         p.config->alignment == AttentionAlignment::kSoft && p.config->score != AttentionScore::kAdditive;
+}
+
+void attend_blocked(const AttentionProblem& p, uint8_t* left_over, BufferPool* pool) {
+  const int64_t blocks = (p.query_length + blocked::kQueries - 1) / blocked::kQueries, tasks = p.batch * p.heads * blocks;
+  const double work = static_cast<double>(p.batch * p.heads * p.query_length) * static_cast<double>(p.key_length) *
+                      static_cast<double>(p.key_width + p.value_width);
+  constexpr double kWorthThreads = 1 << 17;
+  const int threads = work < kWorthThreads || omp_in_parallel() ? 1 : static_cast<int>(std::min<int64_t>(omp_get_max_threads(), tasks));
+  const size_t bytes = Scratch::bytes(p);
+  const BufferRef memory = pool ? pool->acquire(bytes * static_cast<size_t>(threads)) : BufferRef::allocate(bytes * static_cast<size_t>(threads));
+  const int64_t group = p.heads / p.kv_heads;
+#pragma omp parallel num_threads(threads) if (threads > 1)
+  {
+    const Scratch s(p, memory->data() + bytes * static_cast<size_t>(omp_get_thread_num()));
+    int64_t packed = -1;  // the batch and key/value head in the scratch memory
+    bool finite = false;
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t task = 0; task < tasks; ++task) {
+      const int64_t b = task / blocks / p.heads, h = task / blocks % p.heads, g = h / group;
+      const Block block{b, h, task % blocks * blocked::kQueries,
+                        std::min(blocked::kQueries, p.query_length - task % blocks * blocked::kQueries)};
+      if (packed != b * p.kv_heads + g) {
+        packed = b * p.kv_heads + g;
+        finite = blocked::pack(p, b, g, visible_keys(p, b, p.query_length - 1).last, s);
+      }
+      if (finite) {
+        blocked::attend(p, block, left_over, s);
+      } else {
+        std::memset(left_over + (b * p.heads + h) * p.query_length + block.first, 1, static_cast<size_t>(block.count));
+      }
+    }
+  }
+}
+
+}  // namespace attune
+
+#endif  // HWY_ONCE

@@ -1,0 +1,18 @@
+// Attention of many queries by blocks, with an online softmax (Milakov and Gimelshein, "Online normalizer calculation for
+// softmax", 2018; Dao et al., "FlashAttention", 2022): no (Tq, Tk) matrix exists. Extra memory is that of the keys and
+// values of one head and of one block, for each thread.
+#pragma once
+
+#include "ops/support/attention_problem.h"
+
+namespace attune {
+
+// True if attend_blocked() serves: soft alignment, a score that is a product, no weights wanted, no doubles; and if it
+// pays: enough queries.
+bool blocks_serve(const AttentionProblem& problem);
+
+// Computes the context of `problem` but for rows that it marks in `left_over` (B * H * Tq bytes, zeroed): those that see
+// nothing, and those whose values aren't all finite.
+void attend_blocked(const AttentionProblem& problem, uint8_t* left_over, BufferPool* pool);
+
+}  // namespace attune
