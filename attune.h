@@ -18,6 +18,5 @@
 #include "runtime/picture/alignment.h"
 #include "runtime/plan.h"
 #include "runtime/profile.h"
-#include "runtime/picture/alignment.h"
 #include "runtime/session.h"
 #include "runtime/text/tokenizer.h"
