@@ -10,9 +10,11 @@ set_target_properties(attune_shared PROPERTIES OUTPUT_NAME attune EXPORT_NAME at
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 # Everything in the parts is in the library, whether or not something in it calls it.
-list(JOIN parts "," part_list)
-set_property(TARGET attune_shared PROPERTY LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,${part_list}")
-target_link_libraries(attune_shared PRIVATE ${parts})
+foreach(part ${parts})
+  target_sources(attune_shared PRIVATE $<TARGET_OBJECTS:${part}>)
+endforeach()
+target_link_libraries(attune_shared PRIVATE attune_onnx DNNL::dnnl OpenMP::OpenMP_CXX PkgConfig::hwy PkgConfig::libzip
+  PkgConfig::icu sentencepiece nlohmann_json::nlohmann_json fmt::fmt)
 target_compile_features(attune_shared PUBLIC cxx_std_20)
 # Only names of attune leave it: ONNX and Protocol Buffers stay inside, whatever version a host brings.
 set(version_script ${PROJECT_SOURCE_DIR}/cmake/attune.map)

@@ -29,7 +29,7 @@ std::vector<fs::path> variants() {
 class RecordedGeneration : public testing::TestWithParam<fs::path> {};
 
 TEST_P(RecordedGeneration, GivesHuggingFacesTokensAndScores) {
-  const auto outcome = test::run_recorded_generation(GetParam());
+  const auto outcome = test::run_recorded_generation(GetParam().parent_path(), GetParam());
   EXPECT_GT(outcome.runs, 0U);
   EXPECT_THAT(outcome.differences, testing::IsEmpty());
 }

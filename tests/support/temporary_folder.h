@@ -1,7 +1,6 @@
 // A folder that a test writes to, removed afterwards.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>

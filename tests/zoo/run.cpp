@@ -1,14 +1,20 @@
-// Runs every recorded case of a zoo (a folder of FAMILY/VARIANT/*.onnx): one line per model file, and one per variant
-// whose family has recorded generations.
+// Runs every recorded case of a zoo (a folder of FAMILY/VARIANT/*.onnx), each model as it was exported and converted: a line
+// for each model file, and for each variant whose family has recorded generations. A converted model must have the number
+// of attentions that the zoo's manifest.tsv counts.
 // usage: attune_zoo ZOO [PART_OF_PATH]. Exit status 1 if one fails.
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <fstream>
+#include <map>
 #include <set>
+#include <sstream>
 
+#include "convert/convert.h"
 #include "graph/io/reader.h"
 #include "tests/support/recorded.h"
 #include "tests/support/recorded_generation.h"
+#include "tests/support/temporary_folder.h"
 
 namespace attune {
 namespace {
@@ -21,10 +27,36 @@ struct Outcome {
   std::string error;
 };
 
-Outcome run_model(const fs::path& file) {
+// Attentions by file, from manifest.tsv.
+std::map<std::string, size_t> manifest(const fs::path& root) {
+  std::map<std::string, size_t> out;
+  std::ifstream in(root / "manifest.tsv");
+  std::string line;
+  std::getline(in, line);
+  while (std::getline(in, line)) {
+    std::istringstream fields(line);
+    std::vector<std::string> f;
+    for (std::string field; std::getline(fields, field, '\t');) f.push_back(field);
+    if (f.size() > 4) out[f[0]] = std::stoul(f[4]);
+  }
+  return out;
+}
+
+// `attentions`: the model is converted first, and must have so many then.
+Outcome run_model(const fs::path& file, std::optional<size_t> attentions) {
   Outcome out;
   try {
-    Session session(Plan::compile(read_model(file)));
+    Model model = read_model(file);
+    if (attentions) {
+      attune::Report report;
+      optimize(model, report);
+      size_t found = 0;
+      model.graph->for_each_node([&](const Node& n) { found += n.is("Attention", "ai.attune") ? 1 : 0; });
+      if (found != *attentions)
+        out.error = fmt::format("{} attentions instead of {}{}", found, *attentions,
+                                report.near_misses.empty() ? "" : ": " + report.near_misses.front().reason);
+    }
+    Session session(Plan::compile(model));
     for (const auto& recorded_file : test::recorded_files(file)) {
       const auto recorded = test::read_recorded(recorded_file);
       const TensorMap outputs = session.run(recorded.inputs);
@@ -43,10 +75,22 @@ Outcome run_model(const fs::path& file) {
   return out;
 }
 
-Outcome run_generation(const fs::path& variant) {
+Outcome run_generation(const fs::path& variant, bool converted) {
   Outcome out;
   try {
-    const auto outcome = test::run_recorded_generation(variant);
+    const test::TemporaryFolder temporary;
+    fs::path folder = variant;
+    if (converted) {
+      folder = temporary.path() / "converted";
+      ConvertOptions options;
+      options.verify = false;
+      convert(variant, folder, options);
+      // Configuration that lies beside the variants counts for them all.
+      for (const char* name : {"config.json", "generation_config.json"})
+        if (fs::exists(variant.parent_path() / name) && !fs::exists(folder / name))
+          fs::copy_file(variant.parent_path() / name, folder / name);
+    }
+    const auto outcome = test::run_recorded_generation(variant.parent_path(), folder);
     out.cases = outcome.runs;
     if (!outcome.differences.empty())
       out.error = fmt::format("{} differences, first: {}", outcome.differences.size(), outcome.differences[0]);
@@ -56,7 +100,7 @@ Outcome run_generation(const fs::path& variant) {
   return out;
 }
 
-class Report {
+class Table {
  public:
   void add(const std::string& name, Outcome outcome) {
     auto& error = outcome.error;
@@ -89,11 +133,20 @@ int run_zoo(const fs::path& root, const std::string& part) {
       variants.insert(entry.path().parent_path());
   }
   std::sort(files.begin(), files.end());
-  Report report;
-  for (const auto& file : files) report.add(fs::relative(file, root).string(), run_model(file));
-  for (const auto& variant : variants)
-    if (test::difference_from_source(variant) <= 1e-4)
-      report.add(fs::relative(variant, root).string() + " (generate)", run_generation(variant));
+  Table report;
+  const auto attentions = manifest(root);
+  for (const auto& file : files) {
+    const std::string name = fs::relative(file, root).string();
+    report.add(name, run_model(file, std::nullopt));
+    const auto known = attentions.find(name);
+    if (known != attentions.end()) report.add(name + " (converted)", run_model(file, known->second));
+  }
+  for (const auto& variant : variants) {
+    if (test::difference_from_source(variant) > 1e-4) continue;
+    const std::string name = fs::relative(variant, root).string();
+    report.add(name + " (generate)", run_generation(variant, false));
+    report.add(name + " (generate, converted)", run_generation(variant, true));
+  }
   return report.finish();
 }
 
