@@ -1,4 +1,4 @@
-// Normalisations with statistics per channel or group, and over local windows: BatchNormalization (inference),
+// Normalisations with statistics per channel or group, and over local windows: BatchNormalization,
 // InstanceNormalization, GroupNormalization, LpNormalization, MeanVarianceNormalization, LRN.
 #include <fmt/format.h>
 
@@ -22,11 +22,14 @@ void expect_count(KernelCall& call, size_t input, int64_t count) {
   if (call.input(input).count() != count) fail_input(input, fmt::format("{} values", count), call.input(input).shape().to_string());
 }
 
-// X, scale, B, mean, variance.
+// X, scale, B, mean, variance. In training mode the batch's own statistics count, and outputs 1 and 2 are the running
+// ones: momentum of the old, the rest of the batch's.
 class BatchNormalizationKernel : public Kernel {
  public:
-  explicit BatchNormalizationKernel(const KernelContext& context) : epsilon_(context.node().attr_float("epsilon", 1e-5F)) {
-    if (context.node().attr_int("training_mode", 0) != 0) throw Error(Error::Kind::kUnsupported, "training_mode");
+  explicit BatchNormalizationKernel(const KernelContext& context)
+      : epsilon_(context.node().attr_float("epsilon", 1e-5F)),
+        momentum_(context.node().attr_float("momentum", 0.9F)),
+        training_(context.node().attr_int("training_mode", 0) != 0) {
     if (context.opset() < 9 && context.node().attr_int("spatial", 1) == 0) throw Error(Error::Kind::kUnsupported, "spatial = 0");
   }
 
@@ -41,21 +44,55 @@ class BatchNormalizationKernel : public Kernel {
     // A vector is a batch of one channel.
     const int64_t channels = x.rank() == 1 ? 1 : channels_of(x);
     for (size_t i = 1; i <= 4; ++i) expect_count(call, i, channels);
-    const FloatView<T> in(x, call.pool()), scale(call.input(1), call.pool()), bias(call.input(2), call.pool()), mean(call.input(3), call.pool()), variance(call.input(4), call.pool());
+    const FloatView<T> in(x, call.pool()), scale(call.input(1), call.pool()), bias(call.input(2), call.pool()), old_mean(call.input(3), call.pool()), old_variance(call.input(4), call.pool());
     FloatResult<T> y(call, 0, x.type(), x.shape());
     const int64_t planes = x.rank() == 1 ? x.dim(0) : x.dim(0) * channels;
     const int64_t size = planes ? x.count() / planes : 0;
+    std::vector<T> mean(old_mean.data(), old_mean.data() + channels), variance(old_variance.data(), old_variance.data() + channels);
+    if (training_) {
+      batch_statistics(in.data(), planes, size, mean, variance);
+      store_running(call, 1, old_mean, mean);
+      store_running(call, 2, old_variance, variance);
+    }
     parallel_items(planes, size, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         const int64_t c = p % channels;
-        const T factor = scale[c] / std::sqrt(variance[c] + static_cast<T>(epsilon_));
-        for (int64_t i = p * size; i < (p + 1) * size; ++i) y.data()[i] = (in[i] - mean[c]) * factor + bias[c];
+        const T center = mean[static_cast<size_t>(c)], factor = scale[c] / std::sqrt(variance[static_cast<size_t>(c)] + static_cast<T>(epsilon_));
+        for (int64_t i = p * size; i < (p + 1) * size; ++i) y.data()[i] = (in[i] - center) * factor + bias[c];
       }
     });
     y.store(call);
   }
 
-  float epsilon_;
+  template <class T>
+  static void batch_statistics(const T* x, int64_t planes, int64_t size, std::vector<T>& mean, std::vector<T>& variance) {
+    const auto channels = static_cast<int64_t>(mean.size());
+    const auto count = static_cast<double>(planes / channels * size);
+    for (int64_t c = 0; c < channels; ++c) {
+      const auto sum = [&](auto&& f) {
+        double total = 0;
+        for (int64_t p = c; p < planes; p += channels)
+          for (int64_t i = p * size; i < (p + 1) * size; ++i) total += f(static_cast<double>(x[i]));
+        return total / count;
+      };
+      const double m = sum([](double v) { return v; });
+      mean[static_cast<size_t>(c)] = static_cast<T>(m);
+      variance[static_cast<size_t>(c)] = static_cast<T>(sum([m](double v) { return (v - m) * (v - m); }));
+    }
+  }
+
+  template <class T>
+  void store_running(KernelCall& call, size_t output, const FloatView<T>& old, const std::vector<T>& batch) const {
+    if (output >= call.output_count() || !call.wants(output)) return;
+    const Tensor& like = call.input(output + 2);
+    FloatResult<T> running(call, output, like.type(), like.shape());
+    for (size_t c = 0; c < batch.size(); ++c)
+      running.data()[c] = old[static_cast<int64_t>(c)] * static_cast<T>(momentum_) + batch[c] * static_cast<T>(1 - momentum_);
+    running.store(call);
+  }
+
+  float epsilon_, momentum_;
+  bool training_;
 };
 
 // X, scale, bias: statistics over all of a group of channels of one item.

@@ -6,6 +6,7 @@
 
 #include "ops/support/float_tensor.h"
 #include "ops/support/parallel_items.h"
+#include "ops/support/shared_panels.h"
 
 namespace attune {
 
@@ -17,7 +18,7 @@ bool LinearWeights::serves(const Tensor& weights) {
 LinearWeights::LinearWeights(const Tensor& weights, bool transposed, const KernelOptions& options)
     : inner_(weights.dim(transposed ? 1 : 0)), columns_(weights.dim(transposed ? 0 : 1)), transposed_(transposed) {
   if (options.pack_weights && inner_ > 0 && columns_ > 0) {
-    panels_ = PanelWeights::pack(weights, transposed);
+    panels_ = share_panels(PanelWeights::pack(weights, transposed));
   } else {
     plain_ = weights;
   }
@@ -85,6 +86,9 @@ std::unique_ptr<LinearWeights> LinearWeights::of_input(const KernelContext& cont
   return std::make_unique<LinearWeights>(PanelWeights::pack_quantized(values, transposed, scales, group));
 }
 
+LinearWeights::LinearWeights(PanelWeights panels)
+    : inner_(panels.inner()), columns_(panels.columns()), panels_(share_panels(std::move(panels))) {}
+
 void LinearWeights::run(const float* x, int64_t rows, float* y, const Epilogue& epilogue, BufferPool* pool) const {
   if (rows == 0 || columns_ == 0) return;
   // The product overwrites y, which may be the residual.
@@ -97,7 +101,7 @@ void LinearWeights::run(const float* x, int64_t rows, float* y, const Epilogue& 
     std::copy(y, y + rows * columns_, copy);
     after.residual = copy;
   }
-  if (panels_.defined()) return panels_.multiply(x, inner_, rows, y, columns_, after);
+  if (panels_) return panels_->multiply(x, inner_, rows, y, columns_, after);
   const FloatView<float> weights(plain_, pool);
   const MatrixView w{weights.data(), plain_.shape(), {plain_.dim(1), 1}};
   product_.run({x, {rows, inner_}, {inner_, 1}}, transposed_ ? w.transposed() : w, y, pool);
@@ -105,7 +109,7 @@ void LinearWeights::run(const float* x, int64_t rows, float* y, const Epilogue& 
 }
 
 std::string LinearWeights::implementation() const {
-  return panels_.defined() ? fmt::format("panels:{}", PanelWeights::instruction_set()) : product_.implementation();
+  return panels_ ? fmt::format("panels:{}", PanelWeights::instruction_set()) : product_.implementation();
 }
 
 void apply_epilogue(float* y, int64_t rows, int64_t columns, const Epilogue& e) {

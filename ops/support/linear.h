@@ -11,13 +11,14 @@
 namespace attune {
 
 // Weights (K, N), made ready once. They are packed into panels, which serve few rows at the speed of reading them and
-// many rows at oneDNN's speed or better (measured with AVX2 and AVX-512), so one copy is enough. Immutable; thread-safe.
+// many rows at oneDNN's speed or better (measured with AVX2 and AVX-512), so one copy is enough;
+// equal weights share it. Immutable; thread-safe.
 class LinearWeights {
  public:
   // `weights`: (K, N), or (N, K) if `transposed`; float, float16 or bfloat16. With options.pack_weights false they are
   // kept by reference, and products go to oneDNN.
   LinearWeights(const Tensor& weights, bool transposed, const KernelOptions& options);
-  explicit LinearWeights(PanelWeights panels) : inner_(panels.inner()), columns_(panels.columns()), panels_(std::move(panels)) {}
+  explicit LinearWeights(PanelWeights panels);
   // True if there is a form for this tensor: rank 2 and one of these types.
   static bool serves(const Tensor& weights);
   // Those of input `i` of a node, if it is such a constant, or a DequantizeLinear of an int8, uint8 or int4 constant
@@ -27,6 +28,7 @@ class LinearWeights {
 
   int64_t inner() const { return inner_; }
   int64_t columns() const { return columns_; }
+  const PanelWeights* panels() const { return panels_.get(); }  // null if not packed
 
   // y (rows, N) = activation(x (rows, K) w + bias) + residual. Contiguous rows. y may be the epilogue's residual, not x.
   void run(const float* x, int64_t rows, float* y, const Epilogue& epilogue, BufferPool* pool) const;
@@ -34,7 +36,7 @@ class LinearWeights {
 
  private:
   int64_t inner_, columns_;
-  PanelWeights panels_;
+  std::shared_ptr<const PanelWeights> panels_;
   Tensor plain_;  // if not packed
   bool transposed_ = false;
   FloatProduct product_;

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ops/support/linear.h"
 #include "tests/ops/node_runner.h"
 
 namespace attune::testing {
@@ -174,6 +175,14 @@ TEST(MatMul, QuantizedWeightsStayInTheirStorage) {
   check_quantized(int8, random_tensor({4, 37}, 3, 0.01F, 0.02F), {{"axis", int64_t{0}}, {"block_size", int64_t{16}}});
   check_quantized(int4, random_tensor({2, 38}, 3, 0.01F, 0.02F), {{"axis", int64_t{0}}, {"block_size", int64_t{32}}});
   check_quantized(uint8, random_tensor({37}, 3, 0.01F, 0.02F), {{"axis", int64_t{1}}}, Tensor::from<uint8_t>({37}, std::vector<uint8_t>(37, 128)));
+}
+
+TEST(LinearWeights, EqualWeightsAreKeptOnce) {
+  const Tensor w = random_tensor({40, 50}, 1), equal = w.clone(), other = random_tensor({40, 50}, 2);
+  const LinearWeights a(w, false, {}), b(equal, false, {}), c(other, false, {}), d(w, true, {});
+  EXPECT_EQ(a.panels(), b.panels());
+  EXPECT_NE(a.panels(), c.panels());
+  EXPECT_NE(a.panels(), d.panels());
 }
 
 }  // namespace
