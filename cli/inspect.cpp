@@ -8,8 +8,10 @@
 #include <set>
 #include <vector>
 
+#include "cli/attention_summary.h"
 #include "cli/command.h"
 #include "graph/io/reader.h"
+#include "ops/infer/infer.h"
 
 namespace attune::cli {
 namespace {
@@ -29,6 +31,8 @@ struct Summary {
   std::map<std::string, size_t> operators;  // with domain, bodies and functions included
   size_t nodes = 0, nodes_in_bodies = 0, functions = 0;
   uint64_t parameters = 0, bytes = 0;  // of distinct tensors
+  std::vector<AttentionSummary> attentions;
+  std::string inference_error;  // why shapes are missing
 };
 
 std::vector<Port> ports(std::span<Value* const> values) {
@@ -76,6 +80,12 @@ Summary summarize(const fs::path& file) {
   std::set<const void*> seen;
   count_tensors(*model.graph, seen, s);
   for (const Function& f : model.functions) count_tensors(*f.body, seen, s);
+  try {
+    const Inference inference(model);
+  } catch (const Error& e) {
+    s.inference_error = e.what();  // the rest can still be said
+  }
+  s.attentions = find_attentions(*model.graph);
   return s;
 }
 
@@ -93,6 +103,27 @@ void print_ports(const char* title, const std::vector<Port>& ports) {
   for (const Port& p : ports) print_line(fmt::format("    {:<{}}  {}", p.name, width, p.type));
 }
 
+std::string feed_text(const AttentionFeed& feed) {
+  std::string text = "'" + feed.source + "'";
+  if (feed.projected) text += ", projected";
+  if (!feed.past.empty()) text += ", appended to '" + feed.past + "'";
+  return text;
+}
+
+void print_attentions(const std::vector<AttentionSummary>& attentions) {
+  print_line(fmt::format("  attentions ({})", attentions.size()));
+  for (const AttentionSummary& a : attentions) {
+    print_line(fmt::format("    {}{}", a.node, a.place.empty() ? "" : " in " + a.place));
+    print_line(fmt::format("      {}{}{} score, heads {}, head width {}, value width {}",
+                           a.form == "softmax" ? "" : a.form + ", ", a.kind.empty() ? "" : a.kind + ", ", a.score,
+                           a.heads, a.head_width, a.value_width));
+    print_line("      query  " + feed_text(a.query));
+    print_line("      key    " + feed_text(a.key));
+    print_line("      value  " + feed_text(a.value));
+    for (const std::string& mask : a.masks) print_line("      mask   " + mask);
+  }
+}
+
 void print_text(const Summary& s) {
   print_line(s.file);
   std::vector<std::string> opsets;
@@ -108,6 +139,8 @@ void print_text(const Summary& s) {
   if (s.functions > 0) where += fmt::format(", {} functions", s.functions);
   print_line(fmt::format("  operators ({} nodes{})", s.nodes, where));
   for (const auto& [name, count] : by_count(s.operators)) print_line(fmt::format("    {:>6}  {}", count, name));
+  print_attentions(s.attentions);
+  if (!s.inference_error.empty()) print_line("  shapes can't be inferred: " + s.inference_error);
 }
 
 json to_json(const std::vector<Port>& ports) {
@@ -116,7 +149,28 @@ json to_json(const std::vector<Port>& ports) {
   return out;
 }
 
+json to_json(const AttentionFeed& feed) {
+  return {{"source", feed.source}, {"projected", feed.projected}, {"past", feed.past}};
+}
+
+json to_json(const AttentionSummary& a) {
+  return {{"node", a.node},
+          {"place", a.place},
+          {"form", a.form},
+          {"kind", a.kind},
+          {"score", a.score},
+          {"heads", a.heads},
+          {"head_width", a.head_width},
+          {"value_width", a.value_width},
+          {"query", to_json(a.query)},
+          {"key", to_json(a.key)},
+          {"value", to_json(a.value)},
+          {"masks", a.masks}};
+}
+
 json to_json(const Summary& s) {
+  json attentions = json::array();
+  for (const AttentionSummary& a : s.attentions) attentions.push_back(to_json(a));
   json opsets = json::object();
   for (const auto& [domain, version] : s.opsets) opsets[domain.empty() ? "ai.onnx" : domain] = version;
   return {{"file", s.file},
@@ -130,7 +184,9 @@ json to_json(const Summary& s) {
           {"functions", s.functions},
           {"operators", s.operators},
           {"parameters", s.parameters},
-          {"bytes", s.bytes}};
+          {"bytes", s.bytes},
+          {"attentions", attentions},
+          {"inference_error", s.inference_error}};
 }
 
 std::vector<fs::path> models_in(const fs::path& path) {
