@@ -53,6 +53,34 @@ const Value* data_operand(const Node& n) {
   return x > y ? a : b;
 }
 
+// The name of the graph input that `v` is, at most converted; empty if it isn't one.
+std::string cache_name(const Value* v) {
+  const auto passes = [](const Node& n) {
+    return is_any(n, {"Cast", "Identity"}) || (n.is("Concat") && n.inputs().size() == 1);
+  };
+  while (v && v->producer() && passes(*v->producer())) v = v->producer()->input(0);
+  return v && !v->producer() && !v->constant() ? name_of(v) : std::string();
+}
+
+// What is appended to a cache, which is noted; or the only thing that is joined. Null if several are.
+const Value* appended(const Node& concat, AttentionFeed& feed) {
+  const Value* data = nullptr;
+  std::string past;
+  for (const Value* v : concat.inputs()) {
+    if (!v || v->constant()) continue;
+    const std::string cache = concat.inputs().size() > 1 && past.empty() ? cache_name(v) : std::string();
+    if (!cache.empty()) {
+      past = cache;
+    } else if (data) {
+      return nullptr;
+    } else {
+      data = v;
+    }
+  }
+  if (data && !past.empty() && feed.past.empty()) feed.past = past;
+  return data;
+}
+
 AttentionFeed trace(const Value* v) {
   AttentionFeed feed;
   for (int steps = 0; v && steps < 64; ++steps) {
@@ -63,10 +91,8 @@ AttentionFeed trace(const Value* v) {
       next = n->input(0);
     } else if (is_any(*n, {"Add", "Sub", "Mul", "Div"}) && !feed.projected) {
       next = data_operand(*n);
-    } else if (n->is("Concat") && n->inputs().size() == 2 && feed.past.empty() && n->input(0) &&
-               !n->input(0)->producer() && !n->input(0)->constant()) {
-      feed.past = name_of(n->input(0));
-      next = n->input(1);
+    } else if (n->is("Concat")) {
+      next = appended(*n, feed);
     } else if (is_product(*n) && !feed.projected && n->input(1) && is_weight(n->input(1))) {
       feed.projected = true;
       next = n->input(0);
@@ -132,6 +158,13 @@ bool find_scores(const Value* v, int depth, Scores& scores) {
     return true;
   }
   if (is_view(*n) || is_any(*n, {"Clip", "Tanh", "Softcap"})) return find_scores(n->input(0), depth - 1, scores);
+  if (n->is("If")) {  // TorchScript leaves If (size == 1) Squeeze
+    for (const Graph* body : n->subgraphs())
+      if (v->output_index() < body->outputs().size() &&
+          find_scores(body->outputs()[v->output_index()], depth - 1, scores))
+        return true;
+    return false;
+  }
   if (n->is("Where")) {
     for (const size_t data : {1u, 2u})
       if (find_scores(n->input(data), depth - 1, scores)) {

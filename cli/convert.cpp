@@ -150,8 +150,9 @@ Action add_convert(CLI::App& command) {
       "attune (default), portable (runs in ONNX Runtime without attune), onnx (standard operators only)");
   command.add_flag("--no-verify", o->no_verify, "don't run source and result on made-up inputs");
   command
-      .add_option("--tolerance", o->tolerance,
-                  "Largest difference, relative to the largest value of an output (default: 1e-4; float16 1e-2, int8 5e-3)")
+      .add_option(
+          "--tolerance", o->tolerance,
+          "Largest difference, relative to the largest value of an output (default: 1e-4; float16 1e-2, int8 5e-3)")
       ->check(CLI::NonNegativeNumber);
   command
       .add_option("--max-rewrites", o->max_rewrites,
