@@ -22,7 +22,7 @@ namespace {
 enum MaskUse : size_t { kAdded, kKept, kFilled, kUnmasked };
 enum Guard : size_t { kGuarded, kUnguarded };
 
-constexpr const char* kSteps[] = {"mask", "second mask"};
+constexpr const char* kSteps[] = {"first mask", "mask"};
 
 // Added to the scores, or the condition under which they are kept, or under which a filler replaces them.
 Pat masked(const std::string& name, const Pat& scores) {
@@ -49,7 +49,7 @@ constexpr double kLargestFiller = -1e4;
 
 }  // namespace
 
-Pat masked_scores(const Pat& scores) { return masked("second mask", masked("mask", scores)); }
+Pat masked_scores(const Pat& scores) { return masked("mask", masked("first mask", scores)); }
 
 Pat softmax_weights(const Pat& scores) {
   Pat probs = Op("Softmax", "softmax").axis(-1).replaced()(optional(Op("Cast", "softmax input cast"), scores));

@@ -8,7 +8,7 @@
 
 namespace attune {
 
-// Up to two masks around `scores`, captured as "mask" and "second mask".
+// Up to two masks around `scores`, captured as "first mask" and "mask".
 pattern::Pat masked_scores(const pattern::Pat& scores);
 // The softmax over the last axis ("softmax"), with Casts around it and a guard against rows that are all NaN.
 pattern::Pat softmax_weights(const pattern::Pat& scores);

@@ -19,35 +19,42 @@ using pattern::Outcome;
 using pattern::Pat;
 using pattern::any;
 
-const std::initializer_list<int64_t> kSwapHeadsAndTime = {0, 2, 1, 3};
-
 std::string describe(const Value* v) { return v->type().to_string(); }
 
-// Whether `split` (B, T, H, E) is a Reshape of `x` (B, T, H E), by shapes.
+// Transposes to (B, H, T, E): of (B, T, H, E), and of (T, B, H, E) as nn.MultiheadAttention has it.
+const std::vector<int64_t> kFromBatchFirst = {0, 2, 1, 3}, kFromTimeFirst = {1, 2, 0, 3};
+// And back.
+const std::vector<int64_t> kToBatchFirst = {0, 2, 1, 3}, kToTimeFirst = {2, 0, 1, 3};
+
+// Whether `split` is `x` with its last axis split into heads, by shapes.
 bool splits_last_axis(const Value& x, const Value& split) {
   const TensorType &from = x.tensor_type(), &to = split.tensor_type();
   return from.rank() == 3 && to.rank() == 4 && from.dim(0) == to.dim(0) && from.dim(1) == to.dim(1) &&
          from.dim(2) == to.dim(2) * to.dim(3);
 }
 
-// split(x) with its parts captured as NAME, "NAME split" and "NAME states".
+// The Transpose of a Reshape that splits heads off, with its parts captured as NAME, "NAME split" and "NAME states".
 Pat split_heads(const std::string& name, Op transpose) {
   Pat split = Op("Reshape", name + " split").shared()(any(name + " states"), any());
-  return std::move(transpose).attr("perm", kSwapHeadsAndTime)(split);
+  return std::move(transpose)(split);
 }
 
-// The number of heads, if `name`'s Reshape splits its last axis into heads; else why not.
 struct Heads {
   int64_t count = 0;
-  std::string reason;
+  Value* states = nullptr;  // (B, T, H E)
+  std::string reason;       // why there are none
 };
 
-Heads read_heads(const Match& m, const std::string& name) {
-  const Value &x = *m[name + " states"], &split = *m[name + " split"];
+Heads read_heads(const Match& m, Builder& b, const std::string& name) {
+  Value &x = *m[name + " states"], &split = *m[name + " split"];
+  const std::vector<int64_t> perm = m.node(name)->attr_ints("perm");
+  if (perm != kFromBatchFirst && perm != kFromTimeFirst)
+    return {0, nullptr, fmt::format("the transpose ({}) does not bring heads in front of positions", fmt::join(perm, ","))};
   if (!splits_last_axis(x, split))
-    return {0, fmt::format("{} is not {} with its last axis split into heads", describe(&split), describe(&x))};
-  if (const auto count = split.tensor_type().dim(2).constant()) return {*count, {}};
-  return {0, fmt::format("the number of heads in {} is not a constant", describe(&split))};
+    return {0, nullptr, fmt::format("{} is not {} with its last axis split into heads", describe(&split), describe(&x))};
+  const auto count = split.tensor_type().dim(2).constant();
+  if (!count) return {0, nullptr, fmt::format("the number of heads in {} is not a constant", describe(&split))};
+  return {*count, perm == kFromBatchFirst ? &x : b.transpose(&x, {1, 0, 2}), {}};
 }
 
 bool is_used_elsewhere(const Value& v) { return v.uses().size() > 1 || v.is_graph_output(); }
@@ -56,7 +63,7 @@ bool is_used_elsewhere(const Value& v) { return v.uses().size() > 1 || v.is_grap
 
 Pat query_pattern() {
   Pat attention = attention_of(split_heads("query", Op("Transpose", "query")), any("key"), any("value"));
-  Pat merged = Op("Transpose").attr("perm", kSwapHeadsAndTime)(attention);
+  Pat merged = Op("Transpose", "heads last")(attention);
   return Op("Reshape", "merge")(merged, any("merge target"));
 }
 
@@ -64,14 +71,18 @@ Outcome rewrite_query(const Match& m, Builder& b) {
   const Node& before = *m.node("attention");
   AttentionParts parts(before);
   if (is_used_elsewhere(*before.output(kContext))) return m.refuse("attention", "its context is also used with heads apart");
-  const Heads heads = read_heads(m, "query");
+  const Heads heads = read_heads(m, b, "query");
   if (heads.count == 0) return m.refuse("query split", heads.reason);
-  parts.inputs[kQuery] = m["query states"];
+  const std::vector<int64_t> back = m.node("heads last")->attr_ints("perm");
+  if (back != kToBatchFirst && back != kToTimeFirst)
+    return m.refuse("heads last", fmt::format("the transpose ({}) does not bring positions in front of heads", fmt::join(back, ",")));
+  parts.inputs[kQuery] = heads.states;
   parts.attributes["num_heads"] = heads.count;
   if (const auto groups = parts.inputs[kKey]->tensor_type().dim(1).constant(); groups && *groups != heads.count)
     parts.attributes["num_kv_heads"] = *groups;
   const Node* now = parts.build(b);
   Value* context = now->output(kContext);
+  if (back == kToTimeFirst) context = b.transpose(context, {1, 0, 2});
   const TensorType &wanted = m["merge"]->tensor_type(), &given = context->tensor_type();
   if (!wanted.shape || !given.shape || *wanted.shape != *given.shape) {
     // A 0 in the target means a size of the (B, T, H, F) that is no longer there.
@@ -123,15 +134,15 @@ Outcome rewrite_memory(const Match& m, Builder& b) {
   const Node& before = *m.node("attention");
   AttentionParts parts(before);
   if (parts.inputs[kQuery]->tensor_type().rank() != 3) return m.refuse("query", "is not three-dimensional");
-  const Heads keys = read_heads(m, "key"), values = read_heads(m, "value");
+  const Heads keys = read_heads(m, b, "key"), values = read_heads(m, b, "value");
   if (keys.count == 0) return m.refuse("key split", keys.reason);
   if (values.count == 0) return m.refuse("value split", values.reason);
   if (keys.count != values.count)
     return m.refuse("value split", fmt::format("{} heads, but keys have {}", values.count, keys.count));
   const bool elsewhere = is_used_elsewhere(*m["key"]) || is_used_elsewhere(*m["value"]);
   if (elsewhere && parts.inputs[kPastKey]) return m.refuse("key", "new keys or values are also used without their past");
-  parts.inputs[kKey] = m["key states"];
-  parts.inputs[kValue] = m["value states"];
+  parts.inputs[kKey] = keys.states;
+  parts.inputs[kValue] = values.states;
   const Node* now = parts.build(b);
   Outcome outcome(now->output(kContext));
   carry_outputs(before, *now, outcome);

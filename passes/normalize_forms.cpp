@@ -1,6 +1,9 @@
 // Spellings of exporters, rewritten to the one that the fusion rules know.
+#include <algorithm>
+
 #include "passes/attention_node.h"
 #include "passes/passes.h"
+#include "passes/rules.h"
 
 namespace attune {
 namespace {
@@ -25,20 +28,6 @@ size_t write_softmax_axes(const Model& model) {
     ++changes;
   });
   return changes;
-}
-
-// Reshape(Transpose(Reshape(k))) over rank 3, which dynamo writes for a transpose of the last two axes.
-pattern::Rule key_round_trip() {
-  Pat folded = Op("Reshape", "fold").shared()(any("k"), any());
-  Pat transposed = Op("Transpose").attr("perm", {0, 2, 1}).shared()(folded);
-  return {"normalize_key_transpose", Op("Reshape", "unfold")(transposed, any()), [](const Match& m, Builder& b) -> Outcome {
-            const TensorType &k = m["k"]->tensor_type(), &folded = m["fold"]->tensor_type(), &out = m["unfold"]->tensor_type();
-            if (k.rank() != 4 || folded.rank() != 3 || out.rank() != 4) return m.refuse("fold", "is not of rank 4, 3 and 4 again");
-            const bool round_trip = k.dim(2) == folded.dim(1) && k.dim(3) == folded.dim(2) && out.dim(0) == k.dim(0) &&
-                                    out.dim(1) == k.dim(1) && out.dim(2) == k.dim(3) && out.dim(3) == k.dim(2);
-            if (!round_trip) return m.refuse("unfold", "does not give the axes back that were folded");
-            return b.transpose(m["k"], {0, 1, 3, 2});
-          }};
 }
 
 // Where(not c, a, b) = Where(c, b, a)
@@ -76,7 +65,8 @@ pattern::Rule fused_matmul() {
 }  // namespace
 
 size_t normalize_forms(PassContext& context) {
-  const std::vector<pattern::Rule> list = {key_round_trip(), negated_condition(), fused_matmul()};
+  std::vector<pattern::Rule> list = {negated_condition(), fused_matmul()};
+  for (auto&& rules : {rules::transpose_forms(), rules::projection_forms()}) list.insert(list.end(), rules.begin(), rules.end());
   return write_softmax_axes(context.model) + pattern::apply_rules(list, context, false);
 }
 

@@ -28,11 +28,18 @@ size_t inline_static_if(PassContext&);
 // Spellings of exporters that the rules need not know: the softmax's axis written out, reshape round trips.
 size_t normalize_forms(PassContext&);
 
+// Transposes of batch and time move in front of the linear layers whose results they transpose.
+size_t normalize_projections(PassContext&);
+
 size_t fuse_attention(PassContext&);
 size_t fuse_additive_attention(PassContext&);
+size_t fuse_attention_groups(PassContext&);
 size_t fuse_attention_cache(PassContext&);
 size_t fuse_attention_heads(PassContext&);
 size_t fuse_qkv_projection(PassContext&);
+size_t fuse_normalization(PassContext&);
+size_t fuse_residual_normalization(PassContext&);
+size_t fuse_linear(PassContext&);
 
 // Copies the nodes and constants of `body` in front of `node`, with values replaced by `mapping` (a null: left out), which
 // receives the copies. Gives the copies of the body's outputs.

@@ -25,9 +25,15 @@ constexpr Pass kPipeline[] = {
     {"fuse_attention", "Scores, mask, softmax and values become one Attention.", fuse_attention},
     {"fuse_additive_attention", "Additive scores, mask, softmax and values become one Attention.", fuse_additive_attention},
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
+    {"fuse_attention_groups", "Key heads repeated for groups of query heads are given once.", fuse_attention_groups},
     {"fuse_attention_cache", "Concatenations with earlier keys and values move into Attention.", fuse_attention_cache},
     {"fuse_attention_heads", "The reshapes and transposes of heads move into Attention.", fuse_attention_heads},
+    {"normalize_projections", "Transposes of batch and time move in front of linear layers.", normalize_projections},
+    {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
     {"fuse_qkv_projection", "The linear layers in front of queries, keys and values move into Attention.", fuse_qkv_projection},
+    {"fuse_normalization", "Layer and root-mean-square normalization written out become one node.", fuse_normalization},
+    {"fuse_residual_normalization", "A sum in front of a normalization moves into it.", fuse_residual_normalization},
+    {"fuse_linear", "Bias, activation and residual move into the linear layer.", fuse_linear},
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
 };
 

@@ -9,4 +9,9 @@ pattern::Rule attention();
 pattern::Rule additive_attention();
 pattern::Rule attention_heads();
 
+// Normalising rules: reshapes and transposes that together are one transpose.
+std::vector<pattern::Rule> transpose_forms();
+// Normalising rules: projections for several operands at once become one for each.
+std::vector<pattern::Rule> projection_forms();
+
 }  // namespace attune::rules

@@ -140,8 +140,7 @@ class Simplifier {
   void write_target_out(Node& n) {
     const Value* x = n.input(0);
     const auto& result = n.output() ? n.output()->tensor_type().shape : std::optional<Dims>();
-    if (!x || !x->tensor_type().shape || !result || !n.input(1) || n.input(1)->constant() || n.attr_int("allowzero", 0) != 0)
-      return;
+    if (!x || !x->tensor_type().shape || !result || !n.input(1) || n.input(1)->constant()) return;
     std::vector<int64_t> target;
     int inferred = 0;
     for (size_t i = 0; i < result->size(); ++i) {
@@ -150,12 +149,15 @@ class Simplifier {
         target.push_back(*c);
       } else if (static_cast<int>(i) < x->tensor_type().rank() && d == x->tensor_type().dim(static_cast<int>(i))) {
         target.push_back(0);
+      } else if (d.is(0)) {
+        return;
       } else {
         target.push_back(-1);
         ++inferred;
       }
     }
     if (inferred > 1) return;
+    n.attributes().erase("allowzero");
     n.set_input(1, n.graph()->add_constant(Tensor::from<int64_t>({static_cast<int64_t>(target.size())}, std::span<const int64_t>(target))));
     ++changes_;
   }

@@ -45,7 +45,7 @@ void infer_skip_normalization(NodeInference& n) {
 
 // ai.attune: x, residual, scale, bias; the normalised sum, and the sum.
 void infer_residual_normalization(NodeInference& n) {
-  const auto shape = same_shape(n, 0, 1);
+  const auto shape = n.has(1) ? same_shape(n, 0, 1) : n.shape(0);
   n.set(0, n.element(0), shape);
   n.set(1, n.element(0), shape);
 }
@@ -102,7 +102,7 @@ InferRules normalization_rules() {
       {"com.microsoft", "EmbedLayerNormalization", 3, infer_embed_layer_normalization},
       {"com.microsoft", "QuantizeLinear", 2, infer_quantize},
       {"com.microsoft", "DequantizeLinear", 2, infer_dequantize},
-      {"ai.attune", "ResidualNormalization", 2, infer_residual_normalization},
+      {"ai.attune", "ResidualNormalization", 1, infer_residual_normalization},
   };
 }
 

@@ -123,20 +123,27 @@ class Matcher {
   }
 
  private:
-  bool fail(const Path& path, const Value* v, std::string expected, std::string found) {
+  // `near`: the operator is the right one, and something about it isn't.
+  bool fail(const Path& path, const Value* v, std::string expected, std::string found, bool near = false) {
     if (!miss_) return false;
-    const size_t progress = m_.nodes_.size();
-    if (progress < miss_->progress) return false;
-    if (progress == miss_->progress && miss_->value == v && !expected.empty() && miss_->found == found &&
+    const size_t progress = 2 * m_.nodes_.size() + (near ? 1 : 0), places = count_places();
+    const auto rank = std::pair(progress, places), best = std::pair(miss_->progress, miss_->places);
+    if (rank < best) return false;
+    if (rank == best && miss_->value == v && !expected.empty() && miss_->found == found &&
         !miss_->expected.empty()) {
       if (std::find(miss_->expected.begin(), miss_->expected.end(), expected) == miss_->expected.end())
         miss_->expected.push_back(std::move(expected));
       return false;
     }
-    if (progress == miss_->progress && !miss_->path.empty()) return false;
-    *miss_ = {progress, path.text(), v, {}, std::move(found)};
+    if (rank == best && !miss_->path.empty()) return false;
+    *miss_ = {progress, places, path.text(), v, {}, std::move(found)};
     if (!expected.empty()) miss_->expected.push_back(std::move(expected));
     return false;
+  }
+
+  size_t count_places() const {
+    return static_cast<size_t>(std::count_if(m_.bindings_.begin(), m_.bindings_.end(),
+                                             [](const auto& b) { return b.pat->kind != Kind::kOneOf; }));
   }
 
   bool value(const PatNode& p, Value* v, const Path& path, Next next) {
@@ -145,14 +152,19 @@ class Matcher {
         return b.value == v ? next() : fail(path, v, "the same value as " + p.label() + " elsewhere", "another");
     const size_t bindings = m_.bindings_.size(), choices = m_.choices_.size(), nodes = m_.nodes_.size();
     m_.bindings_.push_back({&p, v});
-    const bool holds = !p.predicate || (v && p.predicate(*v, *m_.inference_));
-    const bool ok = holds ? kind(p, v, path, next) : fail(path, v, p.expectation, describe_type(v));
-    if (ok) return true;
+    if (kind(p, v, path, next)) return true;
     m_.bindings_.resize(bindings);
     m_.choices_.resize(choices);
     m_.nodes_.resize(nodes);
     m_.outside_.resize(nodes);
+    paths_.resize(nodes);
     return false;
+  }
+
+  // Whether where()'s predicate holds, if there is one.
+  bool holds(const PatNode& p, const Value* v, const Path& path) {
+    if (!p.predicate || (v && p.predicate(*v, *m_.inference_))) return true;
+    return fail(path, v, p.expectation, describe_type(v), p.kind == Kind::kOp);
   }
 
   static std::string describe_type(const Value* v) { return v ? v->type().to_string() : "no input"; }
@@ -160,11 +172,11 @@ class Matcher {
   bool kind(const PatNode& p, Value* v, const Path& path, Next next) {
     switch (p.kind) {
       case Kind::kAny:
-        return next();
+        return holds(p, v, path) && next();
       case Kind::kConstant:
-        return is_constant(p, v) ? next() : fail(path, v, p.label(), describe(v));
+        return is_constant(p, v) ? holds(p, v, path) && next() : fail(path, v, p.label(), describe(v));
       case Kind::kScalar:
-        return v && m_.inference_->scalar(v) ? next() : fail(path, v, "a known scalar", describe(v));
+        return v && m_.inference_->scalar(v) ? holds(p, v, path) && next() : fail(path, v, "a known scalar", describe(v));
       case Kind::kOneOf:
         return alternative(p, v, path, next);
       case Kind::kOp:
@@ -193,14 +205,15 @@ class Matcher {
     Node* n = v ? v->producer() : nullptr;
     if (!n || !n->is(p.type, p.domain)) return fail(path, v, p.label(), describe(v));
     if (v->output_index() != p.output)
-      return fail(path, v, fmt::format("output {} of {}", p.output, p.label()), fmt::format("output {}", v->output_index()));
-    if (!attributes_hold(p, *n, path, v)) return false;
+      return fail(path, v, fmt::format("output {} of {}", p.output, p.label()), fmt::format("output {}", v->output_index()), true);
+    if (!attributes_hold(p, *n, path, v) || !holds(p, v, path)) return false;
     size_t given = n->inputs().size();
     while (given > 0 && !n->input(given - 1)) --given;
     if (given > p.inputs.size() && !p.further_inputs)
-      return fail(path, v, fmt::format("{} with {} inputs", p.label(), p.inputs.size()), fmt::format("{}", given));
+      return fail(path, v, fmt::format("{} with {} inputs", p.label(), p.inputs.size()), fmt::format("{}", given), true);
     m_.nodes_.push_back(n);
     m_.outside_.push_back(p.outside);
+    paths_.push_back(&path);
     if (operands(p, *n, path, false, 0, next)) return true;
     return p.inputs.size() == 2 && is_commutative(p.domain, p.type) && operands(p, *n, path, true, 0, next);
   }
@@ -216,18 +229,18 @@ class Matcher {
     for (const AttributeTest& test : p.attributes) {
       const auto it = n.attributes().find(test.name);
       if (it == n.attributes().end() && !test.has_fallback)
-        return fail(path, v, fmt::format("{} with {} {}", p.label(), test.name, to_string(test.value)), "none");
+        return fail(path, v, fmt::format("{} with {} {}", p.label(), test.name, to_string(test.value)), "none", true);
       Attribute actual = it == n.attributes().end() ? test.fallback : it->second;
       if (test.is_axis) {
         auto* axis = std::get_if<int64_t>(&actual);
         const int rank = n.input(0) ? n.input(0)->tensor_type().rank() : -1;
         if (axis && *axis >= 0 && rank < 0)
-          return fail(path, v, {}, fmt::format("the rank isn't known, so axis {} can't be counted from the end", *axis));
+          return fail(path, v, {}, fmt::format("the rank isn't known, so axis {} can't be counted from the end", *axis), true);
         if (axis && *axis >= 0) *axis -= rank;
       }
       if (!equal(actual, test.value))
         return fail(path, v, fmt::format("{} with {} {}", p.label(), test.name, to_string(test.value)),
-                    to_string(actual));
+                    to_string(actual), true);
     }
     return true;
   }
@@ -252,10 +265,8 @@ class Matcher {
     for (size_t i = 0; i < m_.nodes_.size(); ++i) {
       const auto it = kept.find(m_.nodes_[i]);
       if (it == kept.end() || matched.at(m_.nodes_[i]) == OutsideUse::kShared) continue;
-      const Path path{nullptr, pat_of(m_.nodes_[i]), 0};
-      const Value* v = value_of(m_.nodes_[i]);
-      return fail(path, v, {}, it->second ? "is also used outside of the match, by " + it->second->label()
-                                          : std::string("is an output of the graph"));
+      return fail(*paths_[i], value_of(m_.nodes_[i]), {}, it->second ? "is also used outside of the match, by " + it->second->label()
+                                          : std::string("is an output of the graph"), true);
     }
     return true;
   }
@@ -273,11 +284,6 @@ class Matcher {
     return std::nullopt;
   }
 
-  const PatNode* pat_of(const Node* n) const {
-    for (const auto& b : m_.bindings_)
-      if (b.pat->kind == Kind::kOp && b.value->producer() == n) return b.pat;
-    return nullptr;
-  }
   const Value* value_of(const Node* n) const {
     for (const auto& b : m_.bindings_)
       if (b.pat->kind == Kind::kOp && b.value->producer() == n) return b.value;
@@ -285,6 +291,7 @@ class Matcher {
   }
 
   Match m_;
+  std::vector<const Path*> paths_;  // of m_.nodes_, on the stack of the attempt
   Miss* miss_;
 };
 

@@ -13,7 +13,8 @@ namespace attune::pattern {
 
 // Where in a pattern a match stopped, at which value, and why, in words.
 struct Miss {
-  size_t progress = 0;                 // nodes that had matched
+  size_t progress = 0;                 // twice the nodes that had matched, and one for a node of the right type
+  size_t places = 0;                   // places of the pattern that had been visited, to tell misses of equal progress
   std::string path;                    // "MatMul[0].Softmax[0].Add"
   const Value* value = nullptr;        // null: an input that is left out
   std::vector<std::string> expected;   // alternatives at that place; empty where `found` says it all

@@ -69,7 +69,7 @@ Pat any(std::string name = {});
 Pat constant(double value, double tolerance = 1e-6);
 // A tensor of one element that is known now. Match::number() gives it.
 Pat scalar(std::string name);
-// `pat`, if `predicate` holds; `expectation` completes "expected ..." ("rank 4").
+// `pat` (not a one_of), if `predicate` holds, which is asked once the operator is the right one; `expectation` completes "expected ..." ("rank 4").
 Pat where(const Pat& pat, std::string expectation, Predicate predicate);
 // where() with a known rank.
 Pat of_rank(int rank, const Pat& pat);

@@ -215,7 +215,7 @@ class Explainer {
   void attempt(const Rule& rule, Value* root, Miss& miss) {
     const auto m = match(rule.pattern, root, inference_, &miss);
     if (!m) return;
-    miss = {m->nodes().size() + 1, {}, root, {}, {}};
+    miss = {2 * m->nodes().size() + 2, 0, {}, root, {}, {}};
     Builder builder(root->producer(), inference_, model_.opset());
     const Outcome outcome = rule.rewrite(*m, builder);
     miss.path = outcome.root ? rule.pattern->label() : outcome.part;

@@ -1,0 +1,85 @@
+// Reshapes and transposes that together are a plain Reshape and one Transpose, as the attention rules expect them.
+#include <algorithm>
+
+#include "passes/passes.h"
+#include "passes/rules.h"
+
+namespace attune {
+namespace {
+
+using pattern::any;
+using pattern::Builder;
+using pattern::Match;
+using pattern::Op;
+using pattern::Outcome;
+using pattern::Pat;
+
+const Dims* dims(const Value* v) { return v->tensor_type().shape ? &*v->tensor_type().shape : nullptr; }
+
+// Reshape(Transpose(Reshape(x), perm)) with the parts captured as "x", "folded" and the root.
+Pat folded_transpose(std::initializer_list<int64_t> perm) {
+  Pat folded = Op("Reshape", "folded").shared()(any("x"), any());
+  return Op("Reshape", "unfolded")(Op("Transpose").attr("perm", perm).shared()(folded), any());
+}
+
+// (B, H, T, E) -> (B H, T, E) -> (B H, E, T) -> (B, H, E, T): dynamo's transpose of keys.
+pattern::Rule key_round_trip() {
+  return {"normalize_transpose", folded_transpose({0, 2, 1}), [](const Match& m, Builder& b) -> Outcome {
+            const Dims *x = dims(m["x"]), *folded = dims(m["folded"]), *out = dims(m["unfolded"]);
+            if (!x || !folded || !out || x->size() != 4 || folded->size() != 3 || out->size() != 4 ||
+                !((*x)[2] == (*folded)[1]) || !((*x)[3] == (*folded)[2]) || *out != Dims{(*x)[0], (*x)[1], (*x)[3], (*x)[2]})
+              return m.refuse("unfolded", "does not give the axes back that were folded");
+            return b.transpose(m["x"], {0, 1, 3, 2});
+          }};
+}
+
+// (T, B, H E) -> (T, B H, E) -> (B H, T, E) -> (B, H, T, E), or with the last two swapped: nn.MultiheadAttention.
+pattern::Rule time_first(bool swapped) {
+  const std::initializer_list<int64_t> heads_first = {1, 0, 2}, keys = {1, 2, 0};
+  return {"normalize_transpose", folded_transpose(swapped ? keys : heads_first), [swapped](const Match& m, Builder& b) -> Outcome {
+            const Dims *x = dims(m["x"]), *folded = dims(m["folded"]), *out = dims(m["unfolded"]);
+            if (!x || !folded || !out || x->size() != 3 || folded->size() != 3 || out->size() != 4)
+              return m.refuse("unfolded", "is not a split of the last axis into heads");
+            const Dim time = (*x)[0], batch = (*x)[1], heads = (*out)[1], width = (*folded)[2];
+            const Dims wanted = swapped ? Dims{batch, heads, width, time} : Dims{batch, heads, time, width};
+            if (*out != wanted || !((*folded)[0] == time) || !((*x)[2] == heads * width) || !heads.constant() || !width.constant())
+              return m.refuse("unfolded", "is not a split of the last axis into heads");
+            Value* split = b.reshape(m["x"], {0, 0, *heads.constant(), *width.constant()});
+            return b.transpose(split, swapped ? std::vector<int64_t>{1, 2, 3, 0} : std::vector<int64_t>{1, 2, 0, 3});
+          }};
+}
+
+// Squeeze(Transpose(Unsqueeze(x))) of one axis is a Transpose of x.
+pattern::Rule unsqueezed_transpose() {
+  Pat unsqueezed = Op("Unsqueeze", "unsqueezed").further_inputs().shared()(any("x"));
+  Pat transposed = Op("Transpose", "transposed").shared()(unsqueezed);
+  return {"normalize_transpose", Op("Squeeze", "squeezed").further_inputs()(transposed), [](const Match& m, Builder& b) -> Outcome {
+            const auto axis = [&](const char* name) -> std::optional<int64_t> {
+              const Node& n = *m.node(name);
+              std::vector<int64_t> axes = n.attr_ints("axes");
+              if (n.input(1)) axes = m.inference().constant_integers(n.input(1)).value_or(std::vector<int64_t>{});
+              const int rank = m["transposed"]->tensor_type().rank();
+              if (axes.size() != 1 || rank < 0) return std::nullopt;
+              return axes[0] < 0 ? axes[0] + rank : axes[0];
+            };
+            const auto added = axis("unsqueezed"), removed = axis("squeezed");
+            const std::vector<int64_t> perm = m.node("transposed")->attr_ints("perm");
+            if (!added || !removed || perm.empty() || perm[static_cast<size_t>(*removed)] != *added)
+              return m.refuse("squeezed", "does not take away the axis that was added");
+            std::vector<int64_t> rest;
+            for (const int64_t p : perm)
+              if (p != *added) rest.push_back(p > *added ? p - 1 : p);
+            return b.transpose(m["x"], rest);
+          }};
+}
+
+}  // namespace
+
+namespace rules {
+
+std::vector<pattern::Rule> transpose_forms() {
+  return {key_round_trip(), time_first(false), time_first(true), unsqueezed_transpose()};
+}
+
+}  // namespace rules
+}  // namespace attune

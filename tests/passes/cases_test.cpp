@@ -1,0 +1,185 @@
+// One text file per case, cases/PASS/NAME.txt: a model `before`, and either the model `after` the pass, or
+// `no match: part: reason`. Both models are compared node by node, and by what they compute.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <unordered_map>
+
+#include "convert/verify.h"
+#include "graph/io/text.h"
+#include "passes/passes.h"
+#include "passes/rules.h"
+
+namespace attune {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path cases() { return fs::path(ATTUNE_SOURCE_DIR) / "tests/passes/cases"; }
+
+struct Case {
+  std::string pass, before, after, no_match;
+};
+
+Case read_case(const fs::path& file) {
+  std::ifstream in(file);
+  Case c;
+  c.pass = file.parent_path().filename().string();
+  std::string* section = nullptr;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("#")) continue;
+    if (line.starts_with("no match: ")) {
+      c.no_match = line.substr(10);
+      section = nullptr;
+    } else if (line == "before:" || line == "after:") {
+      section = line == "before:" ? &c.before : &c.after;
+    } else if (section) {
+      *section += line + "\n";
+    }
+  }
+  return c;
+}
+
+// The passes that are tested one at a time; `simplify` stands between them in the pipeline.
+size_t run_pass(const std::string& name, PassContext& context) {
+  static const std::map<std::string, size_t (*)(PassContext&)> kPasses = {
+      {"eliminate_common_subexpressions", eliminate_common_subexpressions},
+      {"eliminate_identities", eliminate_identities},
+      {"fold_constants", fold_constants},
+      {"fuse_additive_attention", fuse_additive_attention},
+      {"fuse_attention", fuse_attention},
+      {"fuse_attention_cache", fuse_attention_cache},
+      {"fuse_attention_groups", fuse_attention_groups},
+      {"fuse_attention_heads", fuse_attention_heads},
+      {"fuse_linear", fuse_linear},
+      {"fuse_normalization", fuse_normalization},
+      {"fuse_qkv_projection", fuse_qkv_projection},
+      {"fuse_residual_normalization", fuse_residual_normalization},
+      {"inline_static_if", inline_static_if},
+      {"normalize_forms", normalize_forms},
+      {"simplify_shapes", simplify_shapes}};
+  const auto it = kPasses.find(name);
+  if (it == kPasses.end()) throw Error(Error::Kind::kInvalidArgument, "there is no pass " + name);
+  const size_t changes = it->second(context);
+  eliminate_dead(context);
+  return changes;
+}
+
+// Compares graphs from their outputs backwards.
+class Isomorphism {
+ public:
+  static std::string difference(const Graph& found, const Graph& expected) {
+    if (found.outputs().size() != expected.outputs().size()) return "another number of outputs";
+    Isomorphism comparison;
+    for (size_t i = 0; i < found.outputs().size(); ++i)
+      if (std::string d = comparison.compare(found.outputs()[i], expected.outputs()[i]); !d.empty()) return d;
+    return {};
+  }
+
+ private:
+  std::string compare(const Value* a, const Value* b) {
+    if (!a || !b) return a == b ? "" : "an input is left out on one side only";
+    const auto [it, added] = matched_.emplace(a, b);
+    if (!added) return it->second == b ? "" : fmt_value(a) + " stands for two values";
+    if (const Tensor* x = a->constant()) return constants(*x, b->constant(), a);
+    if (a->is_graph_input() || b->is_graph_input())
+      return a->name() == b->name() ? "" : "found " + fmt_value(a) + ", expected " + fmt_value(b);
+    const Node *m = a->producer(), *n = b->producer();
+    if (!m || !n || !m->is(n->type(), n->domain()) || a->output_index() != b->output_index())
+      return "found " + fmt_value(a) + ", expected " + fmt_value(b);
+    if (std::string d = attributes(*m, *n); !d.empty()) return d;
+    for (size_t i = 0; i < std::max(m->inputs().size(), n->inputs().size()); ++i)
+      if (std::string d = compare(m->input(i), n->input(i)); !d.empty()) return d;
+    return {};
+  }
+
+  static std::string constants(const Tensor& x, const Tensor* y, const Value* v) {
+    if (!y || x.type() != y->type() || !(x.shape() == y->shape())) return fmt_value(v) + " is another constant";
+    if (x.type() == DataType::kString) return x.strings() == y->strings() ? "" : fmt_value(v) + " is another constant";
+    const auto a = x.to_contiguous().to_double(), b = y->to_contiguous().to_double();
+    for (size_t i = 0; i < a.size(); ++i)
+      if (a[i] != b[i] && !(std::abs(a[i] - b[i]) < 1e-6)) return fmt_value(v) + " is another constant";
+    return {};
+  }
+
+  static std::string attributes(const Node& m, const Node& n) {
+    for (const auto& [name, value] : n.attributes())
+      if (!m.has(name) || !same(m.attributes().at(name), value)) return m.label() + ": attribute " + name + " differs";
+    for (const auto& [name, value] : m.attributes())
+      if (!n.has(name)) return m.label() + ": attribute " + name + " is not expected";
+    return {};
+  }
+
+  static bool same(const Attribute& a, const Attribute& b) {
+    if (a.index() != b.index()) return false;
+    if (const auto* x = std::get_if<int64_t>(&a)) return *x == std::get<int64_t>(b);
+    if (const auto* x = std::get_if<float>(&a)) return std::abs(*x - std::get<float>(b)) <= 1e-6F * std::abs(*x);
+    if (const auto* x = std::get_if<std::string>(&a)) return *x == std::get<std::string>(b);
+    if (const auto* x = std::get_if<std::vector<int64_t>>(&a)) return *x == std::get<std::vector<int64_t>>(b);
+    return true;
+  }
+
+  static std::string fmt_value(const Value* v) {
+    if (v->producer()) return v->producer()->label() + " '" + std::string(v->name()) + "'";
+    return "'" + std::string(v->name()) + "'";
+  }
+
+  std::unordered_map<const Value*, const Value*> matched_;
+};
+
+std::vector<pattern::Rule> rules_of(const std::string& pass) {
+  if (pass == "fuse_attention") return {rules::attention()};
+  if (pass == "fuse_additive_attention") return {rules::additive_attention()};
+  if (pass == "fuse_attention_heads") return {rules::attention_heads()};
+  return {};
+}
+
+class PassCase : public testing::TestWithParam<fs::path> {};
+
+TEST_P(PassCase, Rewrites) {
+  const Case c = read_case(GetParam());
+  const Model source = parse_model(c.before);
+  Model model = parse_model(c.before);
+  Report report;
+  const PassOptions options;
+  PassContext context{model, report, options};
+  const size_t changes = run_pass(c.pass, context);
+  model.graph->sort();
+  model.graph->verify();
+  if (!c.no_match.empty()) {
+    EXPECT_EQ(changes, 0U) << to_text(model);
+    const auto rules = rules_of(c.pass);
+    if (rules.empty()) return;
+    const auto misses = pattern::explain_anchors(rules, model);
+    ASSERT_EQ(misses.size(), 1U);
+    EXPECT_EQ(misses[0].path + ": " + misses[0].reason, c.no_match);
+    return;
+  }
+  EXPECT_GT(changes, 0U);
+  const Model expected = parse_model(c.after);
+  EXPECT_EQ(Isomorphism::difference(*model.graph, *expected.graph), "") << to_text(model);
+  model.opset_imports.try_emplace("ai.attune", 1);
+  const Verification verification = verify(source, model);
+  EXPECT_TRUE(verification.passed()) << "differs by " << verification.largest_relative << " of the largest value";
+}
+
+std::vector<fs::path> case_files() {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(cases()))
+    if (entry.path().extension() == ".txt") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string case_name(const testing::TestParamInfo<fs::path>& info) {
+  return info.param.parent_path().filename().string() + "_" + info.param.stem().string();
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, PassCase, testing::ValuesIn(case_files()), case_name);
+
+}  // namespace
+}  // namespace attune
