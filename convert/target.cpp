@@ -5,11 +5,11 @@
 #include <set>
 
 #include "graph/error.h"
-#include "graph/inline.h"
 #include "graph/io/writer.h"
 #include "ops/infer/infer.h"
 #include "ops/op.h"
 #include "ops/schema/schemas.h"
+#include "passes/attention_conversions.h"
 
 namespace attune {
 namespace {
@@ -98,12 +98,12 @@ void embed_functions(Model& model) {
   }
 }
 
-void inline_bodies(Model& model) {
-  for (Node* node : attune_nodes(model)) {
-    const Function f = within([&] { return node->label(); }, [&] { return function_body(*node, model.opset()); });
-    inline_function(node, f);
-  }
-  model.opset_imports.erase(std::string(kDomain));
+// No operator of ai.attune is left.
+void lower(Model& model) {
+  Report report;
+  const PassOptions options;
+  PassContext context{model, report, options};
+  lower_attention(context);
 }
 
 }  // namespace
@@ -117,11 +117,11 @@ Target target_from_name(std::string_view name) {
 
 void apply_target(Model& model, Target target) {
   if (target == Target::kAttune || attune_nodes(model).empty()) return;
-  const Inference inference(model);
   if (target == Target::kPortable) {
+    const Inference inference(model);
     embed_functions(model);
   } else {
-    inline_bodies(model);
+    lower(model);
   }
 }
 

@@ -79,8 +79,8 @@ class Inliner {
     Node* made = graph_.insert_node(call_, node.domain(), node.type(), std::move(inputs), node.output_count(),
                                     resolve(node.attributes()));
     made->overload = node.overload;
-    const std::string& outer = call_->name.empty() ? call_->type() : call_->name;
-    made->name = outer + "/" + (node.name.empty() ? node.type() : node.name);
+    // Names are unique in a file: what has none by itself, or none for the call, gets one when it is written.
+    if (!call_->name.empty() && !node.name.empty()) made->name = call_->name + "/" + node.name;
     for (size_t i = node.output_count(); i-- > 0;) {
       const Value* from = node.output(i);
       if (!from) {

@@ -47,7 +47,8 @@ void optimize(Model& model, Report& report, const PassOptions& options) {
     report.pass_counts[std::string(pass.name)] +=
         within([&] { return "pass " + std::string(pass.name); }, [&] { return pass.run(context); });
   const std::vector<pattern::Rule> anchored = {rules::attention(), rules::additive_attention(), rules::attention_heads()};
-  report.near_misses = pattern::explain_anchors(anchored, model);
+  // After those of passes that have no anchors.
+  for (auto& miss : pattern::explain_anchors(anchored, model)) report.near_misses.push_back(std::move(miss));
   if (!model.opset_imports.contains("ai.attune")) model.opset_imports["ai.attune"] = 1;
   model.graph->sort();
 }
