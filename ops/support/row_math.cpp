@@ -120,7 +120,8 @@ float sum_row(const float* x, float shift, int64_t n) {
 RowStatistics<float> normalize_row(const RowNormalization<float>& how, const float* x, float* y, int64_t n) {
   const D d;
   const auto count = static_cast<float>(n);
-  const float mean = how.rms ? 0.0F : sum_row<false>(x, 0.0F, n) / count;
+  // Around the first element the sum stays small where all elements are large.
+  const float mean = how.rms ? 0.0F : x[0] + sum_row<false>(x, x[0], n) / count;
   const double variance = static_cast<double>(sum_row<true>(x, mean, n) / count);
   const auto inverse = static_cast<float>(1.0 / std::sqrt(variance + how.epsilon));
   const V m = hn::Set(d, mean), f = hn::Set(d, inverse);
