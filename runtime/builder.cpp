@@ -38,6 +38,16 @@ std::string full_type(const Node& node) {
   return node.domain().empty() ? node.type() : node.domain() + "." + node.type();
 }
 
+// Bytes of a constant, or of the constants that a DequantizeLinear takes.
+double stored_bytes(const Value* value) {
+  if (!value) return 0;
+  if (const Tensor* t = value->constant()) return static_cast<double>(t->bytes());
+  double bytes = 0;
+  if (value->producer() && value->producer()->is("DequantizeLinear"))
+    for (const Value* v : value->producer()->inputs()) bytes += stored_bytes(v);
+  return bytes;
+}
+
 size_t index(int slot) { return static_cast<size_t>(slot); }
 
 }  // namespace
@@ -193,8 +203,10 @@ void ProgramBuilder::add_step(Entry& entry) {
     per_call = per_call || (s != kNoSlot && per_call_[index(s)]);
   };
   for (size_t i = 0; i < node.inputs().size(); ++i) {
-    const int s = entry.kernel->uses_input(i) ? slot(node.input(i)) : kNoSlot;
+    const bool used = entry.kernel->uses_input(i);
+    const int s = used ? slot(node.input(i)) : kNoSlot;
     step.inputs.push_back(s);
+    if (!used) step.packed_bytes += stored_bytes(node.input(i));
     step.strided.push_back(entry.kernel->accepts_strided(i));
     depend(s);
   }

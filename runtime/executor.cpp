@@ -246,6 +246,7 @@ void Executor::run_profiled(StepCall& call, const Frame& f, const Step& step) {
   ProfileEvent event;
   event.label = step.label;
   event.op = step.op;
+  event.bytes = step.packed_bytes;
   for (size_t i = 0; i < call.input_count(); ++i) {
     const Datum& d = call.datum(i);
     event.bytes += static_cast<double>(tensor_bytes(d));

@@ -16,7 +16,7 @@ struct ProfileEvent {
   std::string op;
   std::string implementation;  // Kernel::implementation()
   Clock::time_point start, end;
-  double bytes = 0;  // of inputs and outputs
+  double bytes = 0;  // of inputs (packed weights included) and outputs
   std::vector<Shape> inputs, outputs;
 
   double microseconds() const { return std::chrono::duration<double, std::micro>(end - start).count(); }

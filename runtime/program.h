@@ -41,6 +41,7 @@ struct Step {
   // frame. A shape reader is one that compares shapes of inputs.
   bool cached = false;
   bool reads_shapes_only = false;
+  double packed_bytes = 0;  // of constants that the kernel has taken in
 };
 
 // The program of a graph or body. Slots are in one of three classes: constants, cached (outputs of cached steps,

@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include "graph/io/reader.h"
+#include "graph/io/writer.h"
+#include "passes/pass.h"
 #include "tests/support/recorded_generation.h"
 
 namespace attune {
@@ -125,6 +129,67 @@ TEST(Generator, SamplesDependOnTheSeedAndNotOnTheBatch) {
   EXPECT_NE(one[0][0].tokens, one[0][1].tokens);
   options.seed = 8;
   EXPECT_NE(generator.generate(source({kLong}, {Tokens(11, 1)}), options).at(0).at(0).tokens, one[0][0].tokens);
+}
+
+// Marian with its attentions fused: cross-attention can give its weights.
+class FusedMarian : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new fs::path(fs::path(testing::TempDir()) / fmt::format("attune_fused_{}", getpid()));
+    fs::create_directories(*folder_);
+    for (const auto& entry : fs::directory_iterator(kMarian)) {
+      if (entry.path().extension() != ".onnx" || entry.path().stem() == "decoder_model_merged") continue;
+      Model model = read_model(entry.path());
+      Report report;
+      optimize(model, report);
+      write_model(model, *folder_ / entry.path().filename());
+    }
+    fs::copy(kModels / "marian/generation_config.json", *folder_ / "generation_config.json");
+  }
+  static void TearDownTestSuite() {
+    fs::remove_all(*folder_);
+    delete folder_;
+  }
+  static fs::path* folder_;
+};
+fs::path* FusedMarian::folder_ = nullptr;
+
+TEST_F(FusedMarian, GivesHuggingFacesTokensAndScores) {
+  const auto outcome = test::run_recorded_generation(kModels / "marian", *folder_);
+  EXPECT_GT(outcome.runs, 0U);
+  EXPECT_THAT(outcome.differences, testing::IsEmpty());
+}
+
+TEST_F(FusedMarian, AlignmentsFollowTheWinningBeam) {
+  GeneratorOptions load;
+  load.alignments = true;
+  Generator generator = Generator::load(*folder_, load);
+  const TensorMap inputs = source({padded(kShort, 11, 159), kLong}, {padded(Tokens(4, 1), 11, 0), Tokens(11, 1)});
+  GenerationOptions options = generator.defaults();
+  options.num_beams = 4;
+  options.num_return_sequences = 2;
+  options.max_new_tokens = 8;
+  options.min_new_tokens = 5;
+  options.output_alignments = true;
+  const auto found = generator.generate(inputs, options);
+  options.num_beams = options.num_return_sequences = 1;
+  options.max_new_tokens = 1;
+  options.min_new_tokens = 0;
+  for (size_t s = 0; s < 2; ++s)
+    for (const Generation& g : found.at(s)) {
+      ASSERT_EQ(g.alignment.size(), g.tokens.size() - g.prompt_length);
+      for (size_t t = 0; t < g.alignment.size(); ++t) {
+        ASSERT_EQ(g.alignment[t].size(), 11U);
+        float sum = 0;
+        for (const float w : g.alignment[t]) sum += w;
+        EXPECT_NEAR(sum, 1, 1e-5);
+        for (size_t p = 4; s == 0 && p < 11; ++p) EXPECT_EQ(g.alignment[t][p], 0) << "padding";
+        // The same tokens given as a prompt attend in the same way.
+        options.decoder_input_ids = {Tokens(g.tokens.begin(), g.tokens.begin() + static_cast<std::ptrdiff_t>(t + 1))};
+        const auto again = generator.generate(inputs, options).at(s).at(0).alignment.at(0);
+        for (size_t p = 0; p < 11; ++p) EXPECT_NEAR(again[p], g.alignment[t][p], 1e-5) << s << " " << t << " " << p;
+      }
+    }
 }
 
 TEST(Generator, SaysWhatIsMissing) {
