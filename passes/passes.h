@@ -37,6 +37,8 @@ size_t fuse_attention_groups(PassContext&);
 size_t fuse_attention_cache(PassContext&);
 size_t fuse_attention_heads(PassContext&);
 size_t fuse_qkv_projection(PassContext&);
+// Masks in their cheapest exact form: as the attribute `causal`, as a condition over keys, or none.
+size_t simplify_masks(PassContext&);
 size_t fuse_normalization(PassContext&);
 size_t fuse_residual_normalization(PassContext&);
 size_t fuse_linear(PassContext&);

@@ -31,6 +31,7 @@ constexpr Pass kPipeline[] = {
     {"normalize_projections", "Transposes of batch and time move in front of linear layers.", normalize_projections},
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
     {"fuse_qkv_projection", "The linear layers in front of queries, keys and values move into Attention.", fuse_qkv_projection},
+    {"simplify_masks", "Masks become causal, a condition over keys, or nothing, where that is proven.", simplify_masks},
     {"fuse_normalization", "Layer and root-mean-square normalization written out become one node.", fuse_normalization},
     {"fuse_residual_normalization", "A sum in front of a normalization moves into it.", fuse_residual_normalization},
     {"fuse_linear", "Bias, activation and residual move into the linear layer.", fuse_linear},

@@ -61,6 +61,7 @@ size_t run_pass(const std::string& name, PassContext& context) {
       {"fuse_residual_normalization", fuse_residual_normalization},
       {"inline_static_if", inline_static_if},
       {"normalize_forms", normalize_forms},
+      {"simplify_masks", simplify_masks},
       {"simplify_shapes", simplify_shapes}};
   const auto it = kPasses.find(name);
   if (it == kPasses.end()) throw Error(Error::Kind::kInvalidArgument, "there is no pass " + name);
