@@ -475,8 +475,10 @@ class Namer {
       if (v && named.insert(v).second) name(*v, v->producer() ? v->producer()->type() + "_out" : "constant", visible);
     for (const auto& v : graph.constants())
       if (!named.contains(v.get())) name(*v, "constant", visible);
+    std::unordered_set<std::string> nodes;
     for (const auto& n : graph.nodes()) {
       if (n->name.empty()) n->name = fresh(n->type());
+      if (!nodes.insert(n->name).second) n->name = fresh(n->name);  // a body that was put in more than once
       for (size_t i = 0; i < n->output_count(); ++i)
         if (Value* o = n->output(i); o && !named.contains(o)) name(*o, n->type() + "_out", visible);
     }

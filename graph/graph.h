@@ -33,10 +33,9 @@ struct UnmodelledAttribute {
   std::string serialized;
 };
 
-using Attribute =
-    std::variant<int64_t, float, std::string, Tensor, std::shared_ptr<Graph>, std::vector<int64_t>, std::vector<float>,
-                 std::vector<std::string>, std::vector<Tensor>, std::vector<std::shared_ptr<Graph>>, ValueType,
-                 AttributeReference, UnmodelledAttribute>;
+using Attribute = std::variant<int64_t, float, std::string, Tensor, std::shared_ptr<Graph>, std::vector<int64_t>,
+                               std::vector<float>, std::vector<std::string>, std::vector<Tensor>,
+                               std::vector<std::shared_ptr<Graph>>, ValueType, AttributeReference, UnmodelledAttribute>;
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
 // Where a value is used: input `index` of `node`, which may lie in a nested graph.
@@ -56,11 +55,11 @@ class Value {
   void set_name(std::string name) { name_ = std::move(name); }
 
   Graph* graph() const noexcept { return graph_; }
-  Node* producer() const noexcept { return producer_; }     // null for inputs and constants
+  Node* producer() const noexcept { return producer_; }  // null for inputs and constants
   size_t output_index() const noexcept { return output_index_; }
   std::span<const Use> uses() const noexcept { return uses_; }
   bool is_graph_input() const noexcept { return is_input_; }
-  bool is_graph_output() const;                             // of its own graph
+  bool is_graph_output() const;  // of its own graph
 
   // The tensor, if this is an initializer or the output of a Constant node; else null.
   // An initializer that is also a graph input (a default the caller may override) is no constant.
@@ -112,8 +111,8 @@ class Node {
   size_t output_count() const noexcept { return outputs_.size(); }
   // Null where an output is left out or past the end.
   Value* output(size_t i = 0) const noexcept { return i < outputs_.size() ? outputs_[i].get() : nullptr; }
-  Value* add_output(std::string name = {});       // one more
-  void remove_output(size_t i);                   // leaves a hole (trimmed at the end); it must be unused
+  Value* add_output(std::string name = {});  // one more
+  void remove_output(size_t i);              // leaves a hole (trimmed at the end); it must be unused
 
   Attributes& attributes() noexcept { return attributes_; }
   const Attributes& attributes() const noexcept { return attributes_; }
@@ -188,18 +187,18 @@ class Graph {
   Node* add_node(std::string domain, std::string type, std::vector<Value*> inputs, size_t outputs = 1,
                  Attributes attributes = {});
   // As add_node, but before `before` in nodes().
-  Node* insert_node(Node* before, std::string domain, std::string type, std::vector<Value*> inputs,
-                    size_t outputs = 1, Attributes attributes = {});
+  Node* insert_node(Node* before, std::string domain, std::string type, std::vector<Value*> inputs, size_t outputs = 1,
+                    Attributes attributes = {});
   void add_output(Value* value);
   void set_output(size_t i, Value* value);
   void remove_output(size_t i);
-  void remove_input(Value* input);                 // it must be unused
+  void remove_input(Value* input);  // it must be unused
 
   // All uses, graph outputs included (of this and of nested graphs), become uses of `to`. `to` takes the
   // name of a graph output over if it has none of its own to keep.
   void replace_all_uses(Value* from, Value* to);
-  void erase(Node* node);                          // its outputs must be unused
-  void erase_constant(Value* constant);            // it must be unused
+  void erase(Node* node);                // its outputs must be unused
+  void erase_constant(Value* constant);  // it must be unused
   // Erases nodes whose outputs are all unused, and unused constants, here and in nested graphs.
   // Graph inputs stay. Gives the number of nodes erased.
   size_t erase_unused();
@@ -218,9 +217,9 @@ class Graph {
   // Checks the invariants (uses match inputs, names unique per scope, no cycle, outputs owned here or outside,
   // values visible where they are used). Throws Error(kInvalidModel).
   void verify() const;
-  // Gives every unnamed value and node a name that is unique in the whole model, and a new one to values that are
-  // named as another of their graph, or as one that their graph takes from outside (the inputs and outputs of this
-  // graph keep theirs).
+  // Gives every unnamed value and node a name that is unique in the whole model, and a new one to nodes that are named
+  // as another of their graph, and to values that are named as another of their graph, or as one that their graph takes
+  // from outside (the inputs and outputs of this graph keep theirs).
   void assign_names();
 
  private:
@@ -241,10 +240,10 @@ class Graph {
 struct Function {
   std::string domain, name, overload, doc;
   std::map<std::string, int64_t> opset_imports;
-  std::vector<std::string> attributes;   // names without default
+  std::vector<std::string> attributes;  // names without default
   Attributes attribute_defaults;
   std::map<std::string, std::string> metadata;
-  std::shared_ptr<Graph> body;           // inputs and outputs are the function's
+  std::shared_ptr<Graph> body;  // inputs and outputs are the function's
 };
 
 struct Model {
