@@ -4,6 +4,7 @@
 #include "ops/support/half.h"
 #include "ops/support/parallel.h"
 #include "ops/support/prepare.h"
+#include "ops/support/row_extreme.h"
 
 namespace attune {
 namespace {
@@ -44,6 +45,12 @@ class ArgReduceKernel final : public Kernel {
   template <class T>
   int64_t best(const T* x, int64_t n, int64_t stride) const {
     using C = ComputeType<T>;
+    if constexpr (std::is_same_v<T, C>) {
+      if (stride == 1 && !last_) {
+        const T extreme = row_extreme<kMax>(x, n, x[0]);
+        if (extreme == extreme) return row_find(x, n, extreme);
+      }
+    }
     int64_t at = 0;
     C value = static_cast<C>(x[0]);
     for (int64_t k = 1; k < n; ++k) {

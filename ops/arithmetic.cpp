@@ -6,6 +6,7 @@
 #include "ops/op.h"
 #include "ops/support/elements.h"
 #include "ops/support/elementwise.h"
+#include "ops/support/vector_math.h"
 
 namespace attune {
 namespace {
@@ -115,10 +116,23 @@ constexpr BinaryTable numeric_table() {
                       uint32_t, uint64_t>();
 }
 
-constexpr BinaryTable kAdd = wrapping_table<AddFunction>();
-constexpr BinaryTable kSub = wrapping_table<SubFunction>();
-constexpr BinaryTable kMul = wrapping_table<MulFunction>();
-constexpr BinaryTable kDiv = numeric_table<DivFunction>();
+using FloatFunction = void (*)(const float* a, size_t a_step, const float* b, size_t b_step, float* out, size_t n);
+
+template <FloatFunction kFunction>
+void float_row(const std::byte* a, size_t a_step, const std::byte* b, size_t b_step, std::byte* out, size_t n) {
+  kFunction(reinterpret_cast<const float*>(a), a_step, reinterpret_cast<const float*>(b), b_step,
+            reinterpret_cast<float*>(out), n);
+}
+template <FloatFunction kFunction>
+constexpr BinaryTable with_floats(BinaryTable table) {
+  table[DataType::kFloat] = float_row<kFunction>;
+  return table;
+}
+
+constexpr BinaryTable kAdd = with_floats<vector_math::add>(wrapping_table<AddFunction>());
+constexpr BinaryTable kSub = with_floats<vector_math::subtract>(wrapping_table<SubFunction>());
+constexpr BinaryTable kMul = with_floats<vector_math::multiply>(wrapping_table<MulFunction>());
+constexpr BinaryTable kDiv = with_floats<vector_math::divide>(numeric_table<DivFunction>());
 constexpr BinaryTable kMod = numeric_table<ModFunction>();
 constexpr BinaryTable kFmod = numeric_table<FmodFunction>();
 constexpr BinaryTable kMin = numeric_table<MinFunction>();
@@ -126,7 +140,7 @@ constexpr BinaryTable kMax = numeric_table<MaxFunction>();
 
 std::unique_ptr<Kernel> prepare_mod(const KernelContext& context) {
   const bool fmod = context.node().attr_int("fmod", 0) != 0;
-  return std::make_unique<BinaryKernel>(fmod ? kFmod : kMod, context.node());
+  return std::make_unique<BinaryKernel>(fmod ? kFmod : kMod);
 }
 
 // Min, Max, Sum, Mean: any number of inputs.

@@ -33,7 +33,7 @@ class EqualKernel final : public Kernel {
   explicit EqualKernel(const KernelContext&) {}
   void run(KernelCall& call) const override {
     if (call.input(0).type() != DataType::kString) {
-      run_binary(call, kEqual, false);
+      run_binary(call, kEqual);
       return;
     }
     const Tensor& a = call.input(0);

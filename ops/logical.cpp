@@ -56,7 +56,7 @@ std::unique_ptr<Kernel> prepare_bit_shift(const KernelContext& context) {
   const std::string direction = context.node().attr_string("direction", "");
   if (direction != "LEFT" && direction != "RIGHT")
     throw Error(Error::Kind::kInvalidModel, "direction: expected LEFT or RIGHT, got '" + direction + "'");
-  return std::make_unique<BinaryKernel>(direction == "LEFT" ? kLeftShift : kRightShift, context.node());
+  return std::make_unique<BinaryKernel>(direction == "LEFT" ? kLeftShift : kRightShift);
 }
 
 }  // namespace

@@ -19,7 +19,6 @@ class NonZeroKernel final : public Kernel {
     const bool* set = flags.data<bool>();
     const int64_t n = std::count(set, set + flags.count(), true);
     const auto rank = static_cast<int64_t>(flags.rank());
-    // A scalar counts as a vector of one, whose index isn't an output row: shape (0, n) as the schema says.
     Tensor& out = call.output(0, DataType::kInt64, {rank, n});
     int64_t* y = out.mutable_data<int64_t>();
     int64_t column = 0;

@@ -10,6 +10,7 @@
 #include "ops/support/half.h"
 #include "ops/support/loop.h"
 #include "ops/support/prepare.h"
+#include "ops/support/row_extreme.h"
 
 namespace attune {
 namespace {
@@ -138,6 +139,8 @@ struct LogSumReduction : SumReduction {
 
 template <class R, class C>
 C reduce_row(const C* x, int64_t n) {
+  if constexpr (std::is_same_v<R, MaxReduction>) return row_extreme<true>(x, n, R::template identity<C>());
+  if constexpr (std::is_same_v<R, MinReduction>) return row_extreme<false>(x, n, R::template identity<C>());
   constexpr int64_t kLanes = 16;
   C total = R::template identity<C>();
   if (n >= kLanes) {

@@ -22,16 +22,6 @@ Reduction reduction_of(const Node& node) {
   throw Error(Error::Kind::kInvalidModel, fmt::format("reduction '{}' is not known", name));
 }
 
-// The data as the output: in its own memory if nobody else needs it.
-Tensor copy_of_data(KernelCall& call) {
-  Tensor data;
-  {
-    const Datum taken = call.take(0);
-    data = taken.tensor();
-  }
-  return data.unique() ? data : data.clone(call.pool());
-}
-
 template <class T>
 T combine(Reduction reduction, T old_value, T update) {
   using C = ComputeType<T>;
@@ -98,7 +88,7 @@ class ScatterElementsKernel final : public Kernel {
       if (i != axis && indices.dim(i) > shape[i])
         fail_input(1, fmt::format("at most size {} along axis {}", shape[i], i), indices.shape().to_string());
 
-    Tensor out = copy_of_data(call);
+    Tensor out = take_or_copy(call, 0);
     const IndexReader index(indices, 1);
     const Shape strides = contiguous_strides(shape), index_strides = contiguous_strides(indices.shape());
     Loop<2> loop;
@@ -138,7 +128,7 @@ class ScatterNdKernel final : public Kernel {
     for (auto i = static_cast<size_t>(depth); i < shape.rank(); ++i) expected.push_back(shape[i]);
     if (updates.shape() != expected) fail_input(2, expected.to_string(), updates.shape().to_string());
 
-    Tensor out = copy_of_data(call);
+    Tensor out = take_or_copy(call, 0);
     const IndexReader index(indices, 1);
     const Shape strides = contiguous_strides(shape);
     const int64_t inner = shape.count(static_cast<size_t>(depth), shape.rank());

@@ -12,8 +12,7 @@ class TensorScatterKernel final : public Kernel {
  public:
   explicit TensorScatterKernel(const KernelContext& context)
       : axis_(context.node().attr_int("axis", -2)),
-        circular_(context.node().attr_string("mode", "linear") == "circular"),
-        may_reuse_(distinct_inputs(context.node())) {}
+        circular_(context.node().attr_string("mode", "linear") == "circular") {}
 
   void run(KernelCall& call) const override {
     const Tensor& update = call.input(1);
@@ -31,13 +30,7 @@ class TensorScatterKernel final : public Kernel {
       if (start < 0 || (!circular_ && start > capacity - n))
         fail_input(2, fmt::format("positions up to {}", capacity - n), fmt::format("{}", start));
 
-    Tensor taken = call.input(0);
-    if (may_reuse_) {
-      taken = Tensor();
-      const Datum datum = call.take(0);
-      taken = datum.tensor();
-    }
-    Tensor out = may_reuse_ && taken.unique() ? taken : taken.clone(call.pool());
+    Tensor out = take_or_copy(call, 0);
     const int64_t inner = shape.count(axis + 1, shape.rank()), outer = shape.count(1, axis);
     dispatch_width(out.type(), [&]<class T>() {
       const T* from = elements<T>(call.input(1));
@@ -63,7 +56,7 @@ class TensorScatterKernel final : public Kernel {
   }
 
   int64_t axis_;
-  bool circular_, may_reuse_;
+  bool circular_;
 };
 
 }  // namespace

@@ -61,12 +61,35 @@ class TopKKernel final : public Kernel {
       if (u == v || u_nan) return a < b;
       return largest_ ? u > v : u < v;
     };
-    std::iota(order, order + line.n, int64_t{0});
-    if (line.k < line.n) std::nth_element(order, order + line.k - 1, order + line.n, before);
-    std::sort(order, order + line.k, before);
+    constexpr int64_t kFew = 32;
+    if (line.k <= kFew && line.k * 8 <= line.n) {
+      insert_best(x, order, line, before);
+    } else {
+      std::iota(order, order + line.n, int64_t{0});
+      if (line.k < line.n) std::nth_element(order, order + line.k - 1, order + line.n, before);
+      std::sort(order, order + line.k, before);
+    }
     for (int64_t i = 0; i < line.k; ++i) {
       values[i * line.stride] = x[order[i] * line.stride];
       indices[i * line.stride] = order[i];
+    }
+  }
+
+  // Keeps the best k seen in order: nearly all elements are compared once, with the last of them.
+  template <class T, class Before>
+  void insert_best(const T* x, int64_t* order, const Line& line, Before&& before) const {
+    using C = ComputeType<T>;
+    int64_t size = 0;
+    C last{};
+    for (int64_t i = 0; i < line.n; ++i) {
+      const C value = static_cast<C>(x[i * line.stride]);
+      if (size == line.k && (largest_ ? value <= last : value >= last)) continue;
+      if (size == line.k && !before(i, order[size - 1])) continue;
+      if (size < line.k) ++size;
+      int64_t at = size - 1;
+      for (; at > 0 && before(i, order[at - 1]); --at) order[at] = order[at - 1];
+      order[at] = i;
+      last = static_cast<C>(x[order[size - 1] * line.stride]);
     }
   }
 

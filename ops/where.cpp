@@ -3,6 +3,7 @@
 #include "ops/support/elements.h"
 #include "ops/support/loop.h"
 #include "ops/support/prepare.h"
+#include "ops/support/vector_math.h"
 
 namespace attune {
 namespace {
@@ -20,6 +21,17 @@ void where(const Tensor& condition, const Tensor& x, const Tensor& y, Tensor& ou
   const T* a = elements<T>(x);
   const T* b = elements<T>(y);
   T* to = mutable_elements<T>(out);
+  if constexpr (std::is_same_v<T, uint32_t>) {
+    if (steps[0] == 1) {
+      const auto floats = [](const T* p) { return reinterpret_cast<const float*>(p); };
+      loop.parallel_rows([&](const Loop<4>::Offsets& at, int64_t n) {
+        vector_math::select(c + at[0], floats(a + at[1]), static_cast<size_t>(steps[1]), floats(b + at[2]),
+                            static_cast<size_t>(steps[2]), reinterpret_cast<float*>(to + at[3]),
+                            static_cast<size_t>(n));
+      });
+      return;
+    }
+  }
   using Select = void (*)(const bool*, const T*, const T*, T*, int64_t);
   constexpr Select kSelect[] = {select<T, false, false, false>, select<T, false, false, true>,
                                 select<T, false, true, false>,  select<T, false, true, true>,
@@ -32,7 +44,7 @@ void where(const Tensor& condition, const Tensor& x, const Tensor& y, Tensor& ou
 
 class WhereKernel final : public Kernel {
  public:
-  explicit WhereKernel(const KernelContext& context) : may_reuse_(distinct_inputs(context.node())) {}
+  explicit WhereKernel(const KernelContext&) {}
 
   void run(KernelCall& call) const override {
     const Tensor& condition = call.input(0);
@@ -44,16 +56,13 @@ class WhereKernel final : public Kernel {
     const DataType type = x.type();
     Tensor taken;
     const size_t reused = x.shape() == shape ? 1 : 2;
-    Tensor out =
-        may_reuse_ ? reuse_or_allocate(call, reused, type, shape, taken) : Tensor::allocate(type, shape, call.pool());
-    const Tensor& a = may_reuse_ && reused == 1 ? taken : call.input(1);
-    const Tensor& b = may_reuse_ && reused == 2 ? taken : call.input(2);
+    Tensor out = reuse_or_allocate(call, reused, type, shape, taken);
+    const Tensor& a = reused == 1 ? taken : call.input(1);
+    const Tensor& b = reused == 2 ? taken : call.input(2);
     dispatch_width(type, [&]<class T>() { where<T>(call.input(0), a, b, out); });
     call.set_output(0, std::move(out));
   }
-
- private:
-  bool may_reuse_;
+  std::string implementation() const override { return "elementwise"; }
 };
 
 }  // namespace

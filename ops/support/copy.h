@@ -34,11 +34,32 @@ inline size_t dense_axis(const Loop<2>& loop) {
   return loop.rank();
 }
 
+// to[j * to_stride + i] = from[i * from_stride + j] for i, j < 4.
+template <class T>
+void transpose_4x4(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+  typedef uint32_t Four __attribute__((vector_size(16)));
+  Four a, b, c, d;
+  std::memcpy(&a, from, sizeof a);
+  std::memcpy(&b, from + from_stride, sizeof b);
+  std::memcpy(&c, from + 2 * from_stride, sizeof c);
+  std::memcpy(&d, from + 3 * from_stride, sizeof d);
+  const Four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Four cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  a = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
+  b = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
+  c = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+  d = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+  std::memcpy(to, &a, sizeof a);
+  std::memcpy(to + to_stride, &b, sizeof b);
+  std::memcpy(to + 2 * to_stride, &c, sizeof c);
+  std::memcpy(to + 3 * to_stride, &d, sizeof d);
+}
+
 // The operand 1 is dense along the innermost axis, operand 0 along `dense`: copies in square tiles, so that both
 // sides use whole cache lines.
 template <class T>
 void copy_tiled(const Loop<2>& loop, size_t dense, const T* from, T* to) {
-  constexpr int64_t kTile = 16;
+  constexpr int64_t kTile = 16, kColumns = 8;
   const size_t inner = loop.rank() - 1;
   const int64_t columns = loop.size(inner), rows = loop.size(dense);
   const int64_t column_stride = loop.strides(inner)[0], row_stride = loop.strides(dense)[1];
@@ -49,13 +70,19 @@ void copy_tiled(const Loop<2>& loop, size_t dense, const T* from, T* to) {
   const auto tile_rows = [&](int64_t part) {
     const int64_t first = part % tiles * kTile, last = std::min(first + kTile, rows);
     outer.rows(part / tiles, part / tiles + 1, [&](const Loop<2>::Offsets& at, int64_t) {
-      for (int64_t c0 = 0; c0 < columns; c0 += kTile) {
-        const int64_t c1 = std::min(c0 + kTile, columns);
-        for (int64_t r = first; r < last; ++r) {
-          const T* source = from + at[0] + r;
-          T* target = to + at[1] + r * row_stride;
-          for (int64_t c = c0; c < c1; ++c) target[c] = source[c * column_stride];
-        }
+      for (int64_t c0 = 0; c0 < columns; c0 += kColumns) {
+        const T* source = from + at[0] + c0 * column_stride;
+        T* target = to + at[1] + c0;
+        const int64_t n = std::min(kColumns, columns - c0);
+        int64_t r = first;
+        if constexpr (sizeof(T) == 4)
+          if (n == kColumns)
+            for (; r + 4 <= last; r += 4) {
+              transpose_4x4(source + r, column_stride, target + r * row_stride, row_stride);
+              transpose_4x4(source + r + 4 * column_stride, column_stride, target + r * row_stride + 4, row_stride);
+            }
+        for (; r < last; ++r)
+          for (int64_t c = 0; c < n; ++c) target[r * row_stride + c] = source[c * column_stride + r];
       }
     });
   };

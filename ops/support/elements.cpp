@@ -63,15 +63,6 @@ Shape normalize_axes(const Shape& axes, size_t rank) {
   return out;
 }
 
-bool distinct_inputs(const Node& node) {
-  const auto inputs = node.inputs();
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (std::find(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(i), inputs[i]) !=
-        inputs.begin() + static_cast<std::ptrdiff_t>(i))
-      return false;
-  return true;
-}
-
 Tensor reuse_or_allocate(KernelCall& call, size_t input, DataType type, const Shape& shape, Tensor& taken) {
   const Tensor& held = call.input(input);
   const bool fits = held.shape() == shape && held.contiguous() && held.type() != DataType::kString &&
@@ -87,6 +78,15 @@ Tensor reuse_or_allocate(KernelCall& call, size_t input, DataType type, const Sh
   if (!taken.unique()) return Tensor::allocate(type, shape, call.pool());
   const auto offset = static_cast<size_t>(taken.raw() - taken.buffer()->data());
   return Tensor::from_buffer(type, shape, taken.buffer(), offset);
+}
+
+Tensor take_or_copy(KernelCall& call, size_t input) {
+  Tensor tensor;
+  {
+    const Datum taken = call.take(input);
+    tensor = taken.tensor();
+  }
+  return tensor.unique() ? tensor : tensor.clone(call.pool());
 }
 
 }  // namespace attune

@@ -86,10 +86,11 @@ int64_t checked_multiply(int64_t a, int64_t b);
 // The axes of `ints` normalised to [0, rank). Throws Error(kInvalidArgument) for one outside or given twice.
 Shape normalize_axes(const Shape& axes, size_t rank);
 
-// False if one value is several inputs: then none of them may be taken over.
-bool distinct_inputs(const Node& node);
 // Input i as output memory if nobody else needs it and it is worth it; else a new tensor. The tensor that is returned
 // has the type and shape given; `taken` keeps the input alive and readable meanwhile.
 Tensor reuse_or_allocate(KernelCall& call, size_t input, DataType type, const Shape& shape, Tensor& taken);
+
+// Input i to write into: its own memory if nobody else needs it, else a copy.
+Tensor take_or_copy(KernelCall& call, size_t input);
 
 }  // namespace attune

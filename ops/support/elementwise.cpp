@@ -45,14 +45,14 @@ void run_binary(const BinaryTable& table, const Tensor& a, const Tensor& b, Tens
   });
 }
 
-void run_binary(KernelCall& call, const BinaryTable& table, bool may_reuse) {
+void run_binary(KernelCall& call, const BinaryTable& table) {
   const Tensor& a = call.input(0);
   const Tensor& b = call.input(1);
   if (a.type() != b.type()) fail_input(1, name(a.type()), name(b.type()));
   const Shape shape = a.shape() == b.shape() ? a.shape() : broadcast(a.shape(), b.shape());
   const DataType result = table.result == DataType::kUndefined ? a.type() : table.result;
   constexpr int64_t kReuseCount = 1024;
-  if (!may_reuse || shape.count() < kReuseCount) {
+  if (shape.count() < kReuseCount) {
     run_binary(table, a, b, call.output(0, result, shape));
     return;
   }

@@ -9,7 +9,6 @@
 #include "graph/error.h"
 #include "ops/kernel.h"
 #include "ops/op.h"
-#include "ops/support/elements.h"
 #include "ops/support/half.h"
 #include "ops/support/loop.h"
 
@@ -168,7 +167,7 @@ void run_unary(KernelCall& call, const UnaryTable& table, const Parameters& para
 // f over two tensors broadcast together. `out` is allocated by the caller with the shape they broadcast to.
 void run_binary(const BinaryTable& table, const Tensor& a, const Tensor& b, Tensor& out);
 // Output 0 = f(input 0, input 1).
-void run_binary(KernelCall& call, const BinaryTable& table, bool may_reuse);
+void run_binary(KernelCall& call, const BinaryTable& table);
 
 class UnaryKernel final : public Kernel {
  public:
@@ -183,13 +182,12 @@ class UnaryKernel final : public Kernel {
 
 class BinaryKernel final : public Kernel {
  public:
-  BinaryKernel(const BinaryTable& table, const Node& node) : table_(table), may_reuse_(distinct_inputs(node)) {}
-  void run(KernelCall& call) const override { run_binary(call, table_, may_reuse_); }
+  explicit BinaryKernel(const BinaryTable& table) : table_(table) {}
+  void run(KernelCall& call) const override { run_binary(call, table_); }
   std::string implementation() const override { return "elementwise"; }
 
  private:
   const BinaryTable& table_;
-  bool may_reuse_;
 };
 
 // Prepare functions for OpDef: a kernel over a table with static storage.
@@ -198,8 +196,8 @@ std::unique_ptr<Kernel> prepare_unary(const KernelContext&) {
   return std::make_unique<UnaryKernel>(kTable, Parameters{});
 }
 template <const BinaryTable& kTable>
-std::unique_ptr<Kernel> prepare_binary(const KernelContext& context) {
-  return std::make_unique<BinaryKernel>(kTable, context.node());
+std::unique_ptr<Kernel> prepare_binary(const KernelContext&) {
+  return std::make_unique<BinaryKernel>(kTable);
 }
 
 }  // namespace attune

@@ -138,6 +138,72 @@ HWY_ATTR void GeluTanh(const float* in, float* out, size_t n) {
   });
 }
 
+// The vector at x[i], or x[0] everywhere.
+template <size_t kStep>
+HWY_INLINE Vec load(Tag d, const float* x, size_t i) {
+  return kStep ? hn::LoadU(d, x + i) : hn::Set(d, x[0]);
+}
+
+// One vector function `f` and its scalar form `g` over two operands of fixed steps.
+template <size_t kA, size_t kB, class F, class G>
+HWY_INLINE void binary_steps(const float* a, const float* b, float* out, size_t n, F f, G g) {
+  const Tag d;
+  const size_t lanes = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(f(load<kA>(d, a, i), load<kB>(d, b, i)), d, out + i);
+  for (; i < n; ++i) out[i] = g(a[i * kA], b[i * kB]);
+}
+template <class F, class G>
+HWY_INLINE void binary(const float* a, size_t a_step, const float* b, size_t b_step, float* out, size_t n, F f, G g) {
+  if (a_step && b_step) return binary_steps<1, 1>(a, b, out, n, f, g);
+  if (a_step) return binary_steps<1, 0>(a, b, out, n, f, g);
+  if (b_step) return binary_steps<0, 1>(a, b, out, n, f, g);
+  binary_steps<0, 0>(a, b, out, n, f, g);
+}
+
+HWY_ATTR void Add(const float* a, size_t a_step, const float* b, size_t b_step, float* out, size_t n) {
+  binary(
+      a, a_step, b, b_step, out, n, [](Vec x, Vec y) HWY_ATTR { return hn::Add(x, y); },
+      [](float x, float y) HWY_ATTR { return x + y; });
+}
+HWY_ATTR void Subtract(const float* a, size_t a_step, const float* b, size_t b_step, float* out, size_t n) {
+  binary(
+      a, a_step, b, b_step, out, n, [](Vec x, Vec y) HWY_ATTR { return hn::Sub(x, y); },
+      [](float x, float y) HWY_ATTR { return x - y; });
+}
+HWY_ATTR void Multiply(const float* a, size_t a_step, const float* b, size_t b_step, float* out, size_t n) {
+  binary(
+      a, a_step, b, b_step, out, n, [](Vec x, Vec y) HWY_ATTR { return hn::Mul(x, y); },
+      [](float x, float y) HWY_ATTR { return x * y; });
+}
+HWY_ATTR void Divide(const float* a, size_t a_step, const float* b, size_t b_step, float* out, size_t n) {
+  binary(
+      a, a_step, b, b_step, out, n, [](Vec x, Vec y) HWY_ATTR { return hn::Div(x, y); },
+      [](float x, float y) HWY_ATTR { return x / y; });
+}
+
+template <size_t kA, size_t kB>
+HWY_INLINE void select_steps(const bool* condition, const float* a, const float* b, float* out, size_t n) {
+  const Tag d;
+  const hn::Rebind<uint8_t, Tag> bytes;
+  const hn::RebindToUnsigned<Tag> words;
+  const size_t lanes = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto flags = hn::PromoteTo(words, hn::LoadU(bytes, reinterpret_cast<const uint8_t*>(condition) + i));
+    const auto mask = hn::RebindMask(d, hn::Ne(flags, hn::Zero(words)));
+    hn::StoreU(hn::IfThenElse(mask, load<kA>(d, a, i), load<kB>(d, b, i)), d, out + i);
+  }
+  for (; i < n; ++i) out[i] = condition[i] ? a[i * kA] : b[i * kB];
+}
+HWY_ATTR void Select(const bool* condition, const float* a, size_t a_step, const float* b, size_t b_step, float* out,
+                     size_t n) {
+  if (a_step && b_step) return select_steps<1, 1>(condition, a, b, out, n);
+  if (a_step) return select_steps<1, 0>(condition, a, b, out, n);
+  if (b_step) return select_steps<0, 1>(condition, a, b, out, n);
+  select_steps<0, 0>(condition, a, b, out, n);
+}
+
 // With F16C (AVX2 and up) the conversions are single instructions; the plain loops vectorise for bfloat16.
 HWY_ATTR void FromFloat16(const Float16* in, float* out, size_t n) {
   size_t i = 0;
@@ -183,6 +249,11 @@ HWY_EXPORT(Sigmoid);
 HWY_EXPORT(Swish);
 HWY_EXPORT(Gelu);
 HWY_EXPORT(GeluTanh);
+HWY_EXPORT(Add);
+HWY_EXPORT(Subtract);
+HWY_EXPORT(Multiply);
+HWY_EXPORT(Divide);
+HWY_EXPORT(Select);
 HWY_EXPORT(FromFloat16);
 HWY_EXPORT(ToFloat16);
 HWY_EXPORT(FromBFloat16);
@@ -199,6 +270,22 @@ void silu(const float* in, float* out, size_t n) { HWY_DYNAMIC_DISPATCH(Swish)(i
 void swish(const float* in, float* out, size_t n, float alpha) { HWY_DYNAMIC_DISPATCH(Swish)(in, out, n, alpha); }
 void gelu(const float* in, float* out, size_t n) { HWY_DYNAMIC_DISPATCH(Gelu)(in, out, n); }
 void gelu_tanh(const float* in, float* out, size_t n) { HWY_DYNAMIC_DISPATCH(GeluTanh)(in, out, n); }
+
+void add(const float* a, size_t a_step, const float* b, size_t b_step, float* out, size_t n) {
+  HWY_DYNAMIC_DISPATCH(Add)(a, a_step, b, b_step, out, n);
+}
+void subtract(const float* a, size_t a_step, const float* b, size_t b_step, float* out, size_t n) {
+  HWY_DYNAMIC_DISPATCH(Subtract)(a, a_step, b, b_step, out, n);
+}
+void multiply(const float* a, size_t a_step, const float* b, size_t b_step, float* out, size_t n) {
+  HWY_DYNAMIC_DISPATCH(Multiply)(a, a_step, b, b_step, out, n);
+}
+void divide(const float* a, size_t a_step, const float* b, size_t b_step, float* out, size_t n) {
+  HWY_DYNAMIC_DISPATCH(Divide)(a, a_step, b, b_step, out, n);
+}
+void select(const bool* condition, const float* a, size_t a_step, const float* b, size_t b_step, float* out, size_t n) {
+  HWY_DYNAMIC_DISPATCH(Select)(condition, a, a_step, b, b_step, out, n);
+}
 
 }  // namespace vector_math
 
