@@ -43,7 +43,9 @@ class ResizeKernel : public Kernel {
       return;
     }
     const Tensor wide = cast(x.to_contiguous(call.pool()), DataType::kDouble, call.pool());
-    call.set_output(0, cast(interpolate<double>(call, wide.data<double>(), x.shape(), axes), x.type(), call.pool()));
+    Tensor y = interpolate<double>(call, wide.data<double>(), x.shape(), axes);
+    if (is_integer(x.type())) saturate(y, x.type());
+    call.set_output(0, cast(y, x.type(), call.pool()));
   }
 
  private:
@@ -106,6 +108,15 @@ class ResizeKernel : public Kernel {
       a.scale = scale;
       a.out = static_cast<int64_t>(std::floor(scale * static_cast<double>(a.in) + 0.5));
     }
+  }
+
+  // Rounds to integers in the range of `type`: cubic interpolation may leave that of its operands.
+  static void saturate(Tensor& numbers, DataType type) {
+    const int bits = element_bits(type);
+    const double high = std::ldexp(1.0, is_signed_integer(type) ? bits - 1 : bits) - 1;
+    const double low = is_signed_integer(type) ? -high - 1 : 0;
+    double* x = numbers.mutable_data<double>();
+    for (int64_t i = 0; i < numbers.count(); ++i) x[i] = std::clamp(std::nearbyint(x[i]), low, high);
   }
 
   template <class T>
