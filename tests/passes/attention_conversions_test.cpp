@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-fs::path folder() { return fs::path(ATTUNE_SOURCE_DIR) / "tests/models/handmade/fused_ops"; }
+fs::path folder() { return fs::path(ATTUNE_SOURCE_DIR) / "tests/passes/fused_operators"; }
 
 std::vector<std::string> models() {
   std::vector<std::string> names;
