@@ -26,7 +26,8 @@ Pat half_times(const Pat& x, const Pat& inner) {
 Pat gelu(const Pat& x) {
   Pat scaled = one_of({}, {Op("Div")(x, constant(std::numbers::sqrt2, kTolerance)),
                            Op("Mul")(x, constant(1 / std::numbers::sqrt2, kTolerance))});
-  return one_of({}, {half_times(x, Op("Erf")(scaled)), Op("Gelu").attr_or("approximate", std::string("none"), std::string("none"))(x),
+  return one_of({}, {half_times(x, Op("Erf")(scaled)),
+                     Op("Gelu").attr_or("approximate", std::string("none"), std::string("none"))(x),
                      Op("Gelu").domain("com.microsoft")(x)});
 }
 
@@ -44,12 +45,8 @@ Pat gelu_tanh(const Pat& x) {
 }  // namespace
 
 std::vector<ActivationPattern> activations_of(const Pat& x) {
-  return {{"relu", Op("Relu")(x)},
-          {"tanh", Op("Tanh")(x)},
-          {"silu", Op("Mul")(x, Op("Sigmoid")(x))},
-          {"gelu", gelu(x)},
-          {"gelu_tanh", gelu_tanh(x)},
-          {"sigmoid", Op("Sigmoid")(x)}};
+  return {{"relu", Op("Relu")(x)}, {"tanh", Op("Tanh")(x)},     {"silu", Op("Mul")(x, Op("Sigmoid")(x))},
+          {"gelu", gelu(x)},       {"gelu_tanh", gelu_tanh(x)}, {"sigmoid", Op("Sigmoid")(x)}};
 }
 
 }  // namespace attune

@@ -106,7 +106,8 @@ std::optional<Outcome> MaskReader::check_shape(const std::string& step, const Va
   for (int axis = -1; fits && axis >= -type.rank(); --axis)
     fits = type.dim(axis).is(1) || may_be_equal(type.dim(axis), scores.dim(axis));
   if (fits) return std::nullopt;
-  return m_.refuse(step, fmt::format("{} does not broadcast to the scores {}", mask.type().to_string(), scores_.type().to_string()));
+  return m_.refuse(
+      step, fmt::format("{} does not broadcast to the scores {}", mask.type().to_string(), scores_.type().to_string()));
 }
 
 Value* MaskReader::mask() {

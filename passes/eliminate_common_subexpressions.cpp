@@ -45,8 +45,8 @@ std::optional<std::string> key_of(const Node& n, int64_t opset) {
   const OpDef* op = find_op(n.domain(), n.type(), opset);
   if (op && !op->deterministic) return std::nullopt;
   if (!op && !n.domain().empty()) return std::nullopt;  // nothing is known of it
-  static constexpr std::string_view kRandom[] = {"RandomNormal", "RandomNormalLike", "RandomUniform",
-                                                 "RandomUniformLike", "Multinomial", "Bernoulli"};
+  static constexpr std::string_view kRandom[] = {"RandomNormal",      "RandomNormalLike", "RandomUniform",
+                                                 "RandomUniformLike", "Multinomial",      "Bernoulli"};
   for (const std::string_view random : kRandom)
     if (n.type() == random) return std::nullopt;
   std::string key = fmt::format("{}.{}.{}|", n.domain(), n.type(), n.output_count());
@@ -83,7 +83,8 @@ class Merger {
     for (const auto& v : graph.constants()) values.push_back(v.get());
     for (Value* v : values) {
       const Tensor* t = v->constant();
-      if (!t || !t->defined() || t->type() == DataType::kString || t->bytes() > kMaxComparedBytes || v->is_graph_output())
+      if (!t || !t->defined() || t->type() == DataType::kString || t->bytes() > kMaxComparedBytes ||
+          v->is_graph_output())
         continue;
       std::string key;
       append_raw(key, *t);
@@ -110,8 +111,8 @@ class Merger {
     Node* earlier = it->second;
     for (size_t i = 0; i < n.output_count(); ++i) {
       if (!n.output(i)) continue;
-      if (!earlier->output(i) || (n.output(i)->is_graph_output() &&
-                                  (earlier->output(i)->is_graph_output() || earlier->graph() != n.graph())))
+      if (!earlier->output(i) ||
+          (n.output(i)->is_graph_output() && (earlier->output(i)->is_graph_output() || earlier->graph() != n.graph())))
         return;
     }
     for (size_t i = 0; i < n.output_count(); ++i)

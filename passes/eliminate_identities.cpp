@@ -135,7 +135,8 @@ class Eliminator {
     if (!inner || !only_moves_sizes(*inner)) return;
     // A 0 in the target means a size of the inner result.
     const auto target = inference_.integers(n.input(1));
-    if (!target || std::any_of(target->begin(), target->end(), [](const Dim& d) { return !d.known() || d.is(0); })) return;
+    if (!target || std::any_of(target->begin(), target->end(), [](const Dim& d) { return !d.known() || d.is(0); }))
+      return;
     n.set_input(0, inner->input(0));
     ++changes_;
   }

@@ -31,7 +31,8 @@ bool foldable(const Node& n, int64_t opset) {
   static constexpr std::array<std::string_view, 3> kKept = {"DequantizeLinear", "DynamicQuantizeLinear", "Constant"};
   if (std::find(kKept.begin(), kKept.end(), n.type()) != kKept.end() || n.inputs().empty()) return false;
   if (!n.subgraphs().empty()) return false;
-  if (std::any_of(n.inputs().begin(), n.inputs().end(), [](const Value* v) { return v && !v->constant(); })) return false;
+  if (std::any_of(n.inputs().begin(), n.inputs().end(), [](const Value* v) { return v && !v->constant(); }))
+    return false;
   const OpDef* op = find_op(n.domain(), n.type(), opset);
   return op && op->prepare && op->deterministic;
 }
@@ -77,8 +78,8 @@ class Folder {
 
   void replace(Graph& graph, Node& n, const std::vector<Datum>& results) {
     for (size_t i = 0; i < n.output_count(); ++i)
-      if (n.output(i) && (n.output(i)->is_graph_output() || i >= results.size() ||
-                          results[i].kind() != Datum::Kind::kTensor))
+      if (n.output(i) &&
+          (n.output(i)->is_graph_output() || i >= results.size() || results[i].kind() != Datum::Kind::kTensor))
         return;
     for (size_t i = 0; i < n.output_count(); ++i) {
       if (!n.output(i)) continue;

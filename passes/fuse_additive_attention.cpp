@@ -22,7 +22,8 @@ Pat additive_pattern() {
   Pat sum = Op("Add", "sum")(any("left"), any("right"));
   Pat product = Op("MatMul", "product")(Op("Tanh")(sum), any("score weight"));
   Pat biased = optional(Op("Add", "score bias"), product, pattern::scalar("bias"));
-  Pat squeezed = one_of("squeeze", {Op("Squeeze", "scores").further_inputs()(biased), Op("Reshape", "scores 2")(biased, any())});
+  Pat squeezed =
+      one_of("squeeze", {Op("Squeeze", "scores").further_inputs()(biased), Op("Reshape", "scores 2")(biased, any())});
   Pat weights = softmax_weights(masked_scores(squeezed));
   Pat row = one_of("row", {Op("Unsqueeze").further_inputs()(weights), Op("Reshape")(weights, any()), weights});
   return Op("MatMul", "context")(row, any("value"));
@@ -83,7 +84,8 @@ class AdditiveRewrite {
     scores_ = m_.node(m_.choice("squeeze") == 0 ? "scores" : "scores 2")->output();
     const TensorType &s = scores_->tensor_type(), &product = m_["product"]->tensor_type();
     const bool row = s.rank() == 2 && product.rank() == 3 && s.dim(1) == product.dim(1);
-    const bool matrix = s.rank() == 3 && product.rank() == 4 && s.dim(1) == product.dim(1) && s.dim(2) == product.dim(2);
+    const bool matrix =
+        s.rank() == 3 && product.rank() == 4 && s.dim(1) == product.dim(1) && s.dim(2) == product.dim(2);
     if (!row && !matrix)
       return m_.refuse("scores", fmt::format("{} are not scores over positions", scores_->type().to_string()));
     const TensorType &context = m_.root()->tensor_type(), &value = m_["value"]->tensor_type();
@@ -108,7 +110,8 @@ class AdditiveRewrite {
     Outcome outcome(node->output(kContext));
     if (weights_are_used_outside(m_)) {
       const bool row = scores_->tensor_type().rank() == 2;
-      outcome.also(m_["softmax"], b_.squeeze(node->output(kWeights), row ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1}));
+      outcome.also(m_["softmax"],
+                   b_.squeeze(node->output(kWeights), row ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1}));
     }
     return outcome.detail("additive scores").detail(mask.description());
   }
@@ -124,8 +127,10 @@ class AdditiveRewrite {
 namespace rules {
 
 pattern::Rule additive_attention() {
-  return {"fuse_additive_attention", additive_pattern(),
-          [](const Match& m, Builder& b) { return AdditiveRewrite(m, b).run(); }, {"Softmax"}};
+  return {"fuse_additive_attention",
+          additive_pattern(),
+          [](const Match& m, Builder& b) { return AdditiveRewrite(m, b).run(); },
+          {"Softmax"}};
 }
 
 }  // namespace rules

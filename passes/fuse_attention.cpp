@@ -11,14 +11,14 @@
 namespace attune {
 namespace {
 
+using pattern::any;
 using pattern::Builder;
 using pattern::Match;
+using pattern::one_of;
 using pattern::Op;
+using pattern::optional;
 using pattern::Outcome;
 using pattern::Pat;
-using pattern::any;
-using pattern::one_of;
-using pattern::optional;
 using pattern::scalar;
 
 enum Scaling : size_t { kMultiplied, kDivided, kUnscaled };
@@ -60,7 +60,8 @@ class AttentionRewrite {
     key_transposed_ = m_["key"];
     value_ = m_["value"];
     const int rank = query_->tensor_type().rank();
-    if (rank != 3 && rank != 4) return m_.refuse("query", fmt::format("expected rank 3 or 4, found {}", describe(query_)));
+    if (rank != 3 && rank != 4)
+      return m_.refuse("query", fmt::format("expected rank 3 or 4, found {}", describe(query_)));
     for (Value* v : {key_transposed_, value_})
       if (v->tensor_type().rank() != rank)
         return m_.refuse(v == value_ ? "value" : "key", fmt::format("expected rank {}, found {}", rank, describe(v)));
@@ -84,12 +85,14 @@ class AttentionRewrite {
     Value* q = before_fold(query_);
     Value* v = before_fold(value_);
     Value* k = nullptr;
-    if (const Node* t = key_transposed_->producer(); t && t->is("Transpose") && t->attr_ints("perm") == std::vector<int64_t>{0, 2, 1})
+    if (const Node* t = key_transposed_->producer();
+        t && t->is("Transpose") && t->attr_ints("perm") == std::vector<int64_t>{0, 2, 1})
       k = before_fold(t->input(0));
     Value* kt = k ? nullptr : before_fold(key_transposed_);
     if (!q || !v || (!k && !kt)) return;
     const Dim heads = q->tensor_type().dim(1);
-    if (!heads.constant() || !(v->tensor_type().dim(1) == heads) || !((k ? k : kt)->tensor_type().dim(1) == heads)) return;
+    if (!heads.constant() || !(v->tensor_type().dim(1) == heads) || !((k ? k : kt)->tensor_type().dim(1) == heads))
+      return;
     unfolded_ = true;
     folded_query_ = query_;
     query_ = q;
@@ -117,7 +120,8 @@ class AttentionRewrite {
       if (!number) return m_.refuse(factor, "is not a known scalar");
       scale_ = choice == kMultiplied ? scale_ * *number : scale_ / *number;
     }
-    if (!std::isfinite(scale_) || scale_ < 0) return m_.refuse("scaling factor", fmt::format("the scale {} is negative or not finite", scale_));
+    if (!std::isfinite(scale_) || scale_ < 0)
+      return m_.refuse("scaling factor", fmt::format("the scale {} is negative or not finite", scale_));
     return std::nullopt;
   }
 
@@ -177,7 +181,10 @@ class AttentionRewrite {
 namespace rules {
 
 pattern::Rule attention() {
-  return {"fuse_attention", attention_pattern(), [](const Match& m, Builder& b) { return AttentionRewrite(m, b).run(); }, {"Softmax"}};
+  return {"fuse_attention",
+          attention_pattern(),
+          [](const Match& m, Builder& b) { return AttentionRewrite(m, b).run(); },
+          {"Softmax"}};
 }
 
 }  // namespace rules

@@ -1,4 +1,5 @@
-// Attention(q, past_k | k, past_v | v)  =  Attention(q, k, v, past_k, past_v), whose present outputs are the concatenations
+// Attention(q, past_k | k, past_v | v)  =  Attention(q, k, v, past_k, past_v), whose present outputs are the
+// concatenations
 #include <fmt/format.h>
 
 #include "passes/attention_node.h"
@@ -7,12 +8,12 @@
 namespace attune {
 namespace {
 
+using pattern::any;
 using pattern::Builder;
 using pattern::Match;
 using pattern::Op;
 using pattern::Outcome;
 using pattern::Pat;
-using pattern::any;
 
 Pat cache_pattern() {
   const auto concat = [](const std::string& name) {

@@ -1,4 +1,5 @@
-// Attention(q, repeat(k), repeat(v))  =  Attention(q, k, v; num_kv_heads), where each key head serves several query heads
+// Attention(q, repeat(k), repeat(v))  =  Attention(q, k, v; num_kv_heads), where each key head serves several query
+// heads
 #include <fmt/format.h>
 
 #include "passes/attention_node.h"
@@ -18,7 +19,8 @@ using pattern::Pat;
 // (B, G, T, E) -> (B, G, 1, T, E) -> (B, G, r, T, E) -> (B, G r, T, E)
 Pat repeated(const std::string& name) {
   Pat x = Op("Unsqueeze", name + " unsqueezed").further_inputs().shared()(any(name + " heads"));
-  Pat copies = one_of(name + " copies", {Op("Expand", name + " expanded").shared()(x, any()), Op("Tile", name + " tiled").shared()(x, any())});
+  Pat copies = one_of(name + " copies", {Op("Expand", name + " expanded").shared()(x, any()),
+                                         Op("Tile", name + " tiled").shared()(x, any())});
   return Op("Reshape", name).shared()(copies, any());
 }
 
@@ -41,7 +43,8 @@ Outcome rewrite(const Match& m, Builder& b) {
   if (parts.inputs[kPastKey] || is_used(before, kPresentKey) || is_used(before, kPresentValue))
     return m.refuse("attention", "keys are cached with their heads repeated");
   const auto groups = m["key heads"]->tensor_type().dim(1);
-  if (!(groups == m["value heads"]->tensor_type().dim(1))) return m.refuse("value", "keys and values have different numbers of heads");
+  if (!(groups == m["value heads"]->tensor_type().dim(1)))
+    return m.refuse("value", "keys and values have different numbers of heads");
   parts.inputs[kKey] = m["key heads"];
   parts.inputs[kValue] = m["value heads"];
   parts.attributes["num_kv_heads"] = *groups.constant();

@@ -1,5 +1,5 @@
-// merge(Attention(split(q), split(k), split(v)))  =  Attention(q, k, v; num_heads), where split and merge are the Reshape
-// and Transpose between (B, T, H E) and (B, H, T, E)
+// merge(Attention(split(q), split(k), split(v)))  =  Attention(q, k, v; num_heads), where split and merge are the
+// Reshape and Transpose between (B, T, H E) and (B, H, T, E)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 namespace attune {
 namespace {
 
+using pattern::any;
 using pattern::Builder;
 using pattern::Match;
 using pattern::Op;
 using pattern::Outcome;
 using pattern::Pat;
-using pattern::any;
 
 std::string describe(const Value* v) { return v->type().to_string(); }
 
@@ -49,9 +49,11 @@ Heads read_heads(const Match& m, Builder& b, const std::string& name) {
   Value &x = *m[name + " states"], &split = *m[name + " split"];
   const std::vector<int64_t> perm = m.node(name)->attr_ints("perm");
   if (perm != kFromBatchFirst && perm != kFromTimeFirst)
-    return {0, nullptr, fmt::format("the transpose ({}) does not bring heads in front of positions", fmt::join(perm, ","))};
+    return {0, nullptr,
+            fmt::format("the transpose ({}) does not bring heads in front of positions", fmt::join(perm, ","))};
   if (!splits_last_axis(x, split))
-    return {0, nullptr, fmt::format("{} is not {} with its last axis split into heads", describe(&split), describe(&x))};
+    return {0, nullptr,
+            fmt::format("{} is not {} with its last axis split into heads", describe(&split), describe(&x))};
   const auto count = split.tensor_type().dim(2).constant();
   if (!count) return {0, nullptr, fmt::format("the number of heads in {} is not a constant", describe(&split))};
   return {*count, perm == kFromBatchFirst ? &x : b.transpose(&x, {1, 0, 2}), {}};
@@ -70,12 +72,14 @@ Pat query_pattern() {
 Outcome rewrite_query(const Match& m, Builder& b) {
   const Node& before = *m.node("attention");
   AttentionParts parts(before);
-  if (is_used_elsewhere(*before.output(kContext))) return m.refuse("attention", "its context is also used with heads apart");
+  if (is_used_elsewhere(*before.output(kContext)))
+    return m.refuse("attention", "its context is also used with heads apart");
   const Heads heads = read_heads(m, b, "query");
   if (heads.count == 0) return m.refuse("query split", heads.reason);
   const std::vector<int64_t> back = m.node("heads last")->attr_ints("perm");
   if (back != kToBatchFirst && back != kToTimeFirst)
-    return m.refuse("heads last", fmt::format("the transpose ({}) does not bring positions in front of heads", fmt::join(back, ",")));
+    return m.refuse("heads last",
+                    fmt::format("the transpose ({}) does not bring positions in front of heads", fmt::join(back, ",")));
   parts.inputs[kQuery] = heads.states;
   parts.attributes["num_heads"] = heads.count;
   if (const auto groups = parts.inputs[kKey]->tensor_type().dim(1).constant(); groups && *groups != heads.count)
@@ -88,12 +92,14 @@ Outcome rewrite_query(const Match& m, Builder& b) {
     // A 0 in the target means a size of the (B, T, H, F) that is no longer there.
     const auto target = m.inference().integers(m["merge target"]);
     if (!target || std::any_of(target->begin(), target->end(), [](const Dim& d) { return !d.known() || d.is(0); }))
-      return m.refuse("merge", fmt::format("{} is not {} with its heads merged", describe(m["merge"]), describe(before.output())));
+      return m.refuse(
+          "merge", fmt::format("{} is not {} with its heads merged", describe(m["merge"]), describe(before.output())));
     context = b.op("Reshape", {context, m["merge target"]});
   }
   Outcome outcome(context);
   carry_outputs(before, *now, outcome);
-  return outcome.detail(fmt::format("{} heads of width {}", heads.count, m["query split"]->tensor_type().dim(3).to_string()));
+  return outcome.detail(
+      fmt::format("{} heads of width {}", heads.count, m["query split"]->tensor_type().dim(3).to_string()));
 }
 
 // --- a factor on the queries
@@ -112,7 +118,8 @@ Outcome rewrite_scaled_query(const Match& m, Builder& b) {
   if (before.attr_string("score", "scaled_dot") != "scaled_dot" || !before.has("scale") || before.input(kQueryWeight))
     return m.refuse("attention", "has no scale that could take the factor");
   const double scale = before.attr_float("scale", 1) * factor;
-  if (!std::isfinite(scale) || scale < 0) return m.refuse("factor", fmt::format("the scale {} is negative or not finite", scale));
+  if (!std::isfinite(scale) || scale < 0)
+    return m.refuse("factor", fmt::format("the scale {} is negative or not finite", scale));
   if (m["states"]->tensor_type().rank() != before.input(kQuery)->tensor_type().rank())
     return m.refuse("states", "is broadcast by its factor");
   parts.inputs[kQuery] = m["states"];
@@ -140,7 +147,8 @@ Outcome rewrite_memory(const Match& m, Builder& b) {
   if (keys.count != values.count)
     return m.refuse("value split", fmt::format("{} heads, but keys have {}", values.count, keys.count));
   const bool elsewhere = is_used_elsewhere(*m["key"]) || is_used_elsewhere(*m["value"]);
-  if (elsewhere && parts.inputs[kPastKey]) return m.refuse("key", "new keys or values are also used without their past");
+  if (elsewhere && parts.inputs[kPastKey])
+    return m.refuse("key", "new keys or values are also used without their past");
   parts.inputs[kKey] = keys.states;
   parts.inputs[kValue] = values.states;
   const Node* now = parts.build(b);
@@ -155,7 +163,11 @@ Outcome rewrite_memory(const Match& m, Builder& b) {
 namespace rules {
 
 pattern::Rule attention_heads() {
-  const auto heads_outside = [](const Node& n) { return n.input(kQuery)->tensor_type().rank() == 4; };
+  // Queries that are made by a transpose; others may well be given with heads apart.
+  const auto heads_outside = [](const Node& n) {
+    const Value* query = n.input(kQuery);
+    return query->tensor_type().rank() == 4 && query->producer() && query->producer()->is("Transpose");
+  };
   return {"fuse_attention_heads", query_pattern(), rewrite_query, {"ai.attune.Attention"}, heads_outside};
 }
 

@@ -24,7 +24,8 @@ Value* linear(Builder& b, std::vector<Value*> inputs, Attributes attributes) {
 }
 
 bool is_weight(const Value& v, const Value& x) {
-  return v.constant() && v.tensor_type().rank() == 2 && v.element_type() == x.element_type() && is_float(x.element_type());
+  return v.constant() && v.tensor_type().rank() == 2 && v.element_type() == x.element_type() &&
+         is_float(x.element_type());
 }
 
 bool is_vector(const Value& v, const Dim& size) {
@@ -40,21 +41,28 @@ Pat any_linear() {
 
 Outcome rewrite_product(const Match& m, Builder& b) {
   const Value *x = m["x"], *weight = m["weight"];
-  if (!is_weight(*weight, *x)) return m.refuse("weight", fmt::format("{} is not a constant matrix of the states' type", weight->type().to_string()));
+  if (!is_weight(*weight, *x))
+    return m.refuse("weight",
+                    fmt::format("{} is not a constant matrix of the states' type", weight->type().to_string()));
   if (x->tensor_type().rank() < 2) return m.refuse("x", "has no rows");
   return linear(b, {m["x"], m["weight"]}, {});
 }
 
 Outcome rewrite_bias(const Match& m, Builder& b) {
   const Node& n = *m.node("linear");
-  if (n.input(kBias) || n.input(kResidual) || n.has("activation")) return m.refuse("linear", "has a bias, activation or residual already");
-  if (!is_vector(*m["bias"], n.output()->tensor_type().dim(-1))) return m.refuse("bias", "is not a constant vector of the layer's width");
+  if (n.input(kBias) || n.input(kResidual) || n.has("activation"))
+    return m.refuse("linear", "has a bias, activation or residual already");
+  if (!is_vector(*m["bias"], n.output()->tensor_type().dim(-1)))
+    return m.refuse("bias", "is not a constant vector of the layer's width");
   return linear(b, {n.input(kStates), n.input(kWeight), m["bias"]}, n.attributes());
 }
 
 Pat gemm_pattern() {
   const auto gemm = [] {
-    return Op("Gemm", "gemm").attr_or("alpha", 1.0F, 1.0F).attr_or("beta", 1.0F, 1.0F).attr_or("transA", int64_t{0}, int64_t{0});
+    return Op("Gemm", "gemm")
+        .attr_or("alpha", 1.0F, 1.0F)
+        .attr_or("beta", 1.0F, 1.0F)
+        .attr_or("transA", int64_t{0}, int64_t{0});
   };
   Pat x = any("x"), weight = any("weight");
   return one_of("biased", {gemm()(x, weight, any("bias")), gemm()(x, weight)});
@@ -75,9 +83,11 @@ Outcome rewrite_gemm(const Match& m, Builder& b) {
 // --- activations
 
 pattern::Rule activation_rule(const ActivationPattern& activation) {
-  return {"fuse_activation", activation.pattern, [name = std::string(activation.name)](const Match& m, Builder& b) -> Outcome {
+  return {"fuse_activation", activation.pattern,
+          [name = std::string(activation.name)](const Match& m, Builder& b) -> Outcome {
             const Node& n = *m.node("linear");
-            if (n.input(kResidual) || n.has("activation")) return m.refuse("linear", "has an activation or residual already");
+            if (n.input(kResidual) || n.has("activation"))
+              return m.refuse("linear", "has an activation or residual already");
             Attributes attributes = n.attributes();
             attributes["activation"] = name;
             Outcome outcome(linear(b, {n.inputs().begin(), n.inputs().end()}, std::move(attributes)));
@@ -105,8 +115,7 @@ size_t fuse_linear(PassContext& context) {
   std::vector<pattern::Rule> list = {{"fuse_linear", Op("MatMul")(any("x"), any("weight")), rewrite_product},
                                      {"fuse_linear", gemm_pattern(), rewrite_gemm},
                                      {"fuse_linear", Op("Add")(any_linear(), any("bias")), rewrite_bias}};
-  for (const ActivationPattern& activation : activations_of(any_linear()))
-    list.push_back(activation_rule(activation));
+  for (const ActivationPattern& activation : activations_of(any_linear())) list.push_back(activation_rule(activation));
   size_t changes = pattern::apply_rules(list, context);
   const std::vector<pattern::Rule> residual = {residual_rule()};
   return changes + pattern::apply_rules(residual, context);

@@ -60,8 +60,8 @@ std::optional<Outcome> check_parameters(const Match& m) {
   for (const char* name : {"scale", "bias"}) {
     const Value* v = m[name];
     if (v && (!v->constant() || v->tensor_type().rank() != 1 || !(v->tensor_type().dim(0) == width)))
-      return m.refuse(name, fmt::format("{} is not a constant vector as long as the last axis of {}", v->type().to_string(),
-                                        m["x"]->type().to_string()));
+      return m.refuse(name, fmt::format("{} is not a constant vector as long as the last axis of {}",
+                                        v->type().to_string(), m["x"]->type().to_string()));
   }
   if (!is_float(m["x"]->element_type())) return m.refuse("x", "is not a float tensor");
   return std::nullopt;
@@ -73,7 +73,8 @@ Attributes attributes_of(const Match& m, const char* kind) {
 
 Outcome rewrite_rms(const Match& m, Builder& b) {
   if (auto refusal = check_parameters(m)) return *refusal;
-  const Node* n = b.node(std::string(kAttuneDomain), kResidualNormalization, {m["x"], nullptr, m["scale"]}, 1, attributes_of(m, "rms"));
+  const Node* n = b.node(std::string(kAttuneDomain), kResidualNormalization, {m["x"], nullptr, m["scale"]}, 1,
+                         attributes_of(m, "rms"));
   return n->output();
 }
 
@@ -85,8 +86,8 @@ Outcome rewrite_layer(const Match& m, Builder& b) {
   if (b.opset() >= kLayerNormalizationOpset)
     return b.op("LayerNormalization", {m["x"], m["scale"], m["bias"]},
                 {{"axis", int64_t{-1}}, {"epsilon", static_cast<float>(*m.number("epsilon"))}});
-  const Node* n = b.node(std::string(kAttuneDomain), kResidualNormalization, {m["x"], nullptr, m["scale"], m["bias"]}, 1,
-                         attributes_of(m, "layer"));
+  const Node* n = b.node(std::string(kAttuneDomain), kResidualNormalization, {m["x"], nullptr, m["scale"], m["bias"]},
+                         1, attributes_of(m, "layer"));
   return n->output();
 }
 
@@ -103,7 +104,8 @@ Outcome rewrite_residual(const Match& m, Builder& b) {
   const Node& n = *(m.node("ours") ? m.node("ours") : m.node("standard"));
   const auto &left = m["left"]->tensor_type().shape, &right = m["right"]->tensor_type().shape;
   if (!left || !right || *left != *right)
-    return m.refuse("sum", fmt::format("{} and {} are not of one shape", m["left"]->type().to_string(), m["right"]->type().to_string()));
+    return m.refuse("sum", fmt::format("{} and {} are not of one shape", m["left"]->type().to_string(),
+                                       m["right"]->type().to_string()));
   Attributes attributes;
   Value *scale = n.input(1), *bias = n.input(2);
   if (m.node("ours")) {

@@ -7,13 +7,13 @@
 namespace attune {
 namespace {
 
+using pattern::any;
 using pattern::Builder;
 using pattern::Match;
+using pattern::one_of;
 using pattern::Op;
 using pattern::Outcome;
 using pattern::Pat;
-using pattern::any;
-using pattern::one_of;
 
 struct Operand {
   std::string name;
@@ -48,11 +48,13 @@ Outcome rewrite(const Match& m, Builder& b, const Operand& operand) {
     return m.refuse(operand.name, "has a projection inside already");
   if (!weight->constant() || weight->tensor_type().rank() != 2)
     return m.refuse("weight", fmt::format("{} is not a constant matrix", weight->type().to_string()));
-  if (x->tensor_type().rank() != 3) return m.refuse("states", fmt::format("expected rank 3, found {}", x->type().to_string()));
+  if (x->tensor_type().rank() != 3)
+    return m.refuse("states", fmt::format("expected rank 3, found {}", x->type().to_string()));
   if (weight->element_type() != x->element_type()) return m.refuse("weight", "is of another type than the states");
   if (m.choice("biased") == 0) {
     if (!is_vector_of(*m["bias"], weight->tensor_type().dim(1)))
-      return m.refuse("bias", fmt::format("{} is not a constant vector of the projection's width", m["bias"]->type().to_string()));
+      return m.refuse(
+          "bias", fmt::format("{} is not a constant vector of the projection's width", m["bias"]->type().to_string()));
     parts.inputs[operand.bias] = m["bias"];
   }
   parts.inputs[operand.weight] = m["weight"];

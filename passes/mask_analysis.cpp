@@ -106,7 +106,8 @@ bool is_never_negative(const Dim& e, const Sizes& sizes) {
   std::map<std::string, Dim, std::less<>> smallest;
   for (const Dim::Summand& s : *summands)
     if (s.factor < 0 && s.symbols.size() == 1)
-      if (const auto it = sizes.find(s.symbols[0]); it != sizes.end() && it->second.known()) smallest.emplace(s.symbols[0], it->second - 1);
+      if (const auto it = sizes.find(s.symbols[0]); it != sizes.end() && it->second.known())
+        smallest.emplace(s.symbols[0], it->second - 1);
   return e.substitute(smallest).at_least(0);
 }
 
@@ -189,7 +190,8 @@ class Analyzer {
   static bool selects_rows(const Value& v, int depth = 0) {
     for (const Use& u : v.uses()) {
       if (u.node->is("Gather") && u.index == 1) return true;
-      const bool passed_on = u.node->is("Cast") || u.node->is("Reshape") || u.node->is("Unsqueeze") || u.node->is("Squeeze");
+      const bool passed_on =
+          u.node->is("Cast") || u.node->is("Reshape") || u.node->is("Unsqueeze") || u.node->is("Squeeze");
       if (passed_on && u.index == 0 && depth < 4 && selects_rows(*u.node->output(), depth + 1)) return true;
     }
     return false;
@@ -207,12 +209,14 @@ class Analyzer {
     const std::string& type = n.type();
     if (type == "Identity") return element(n.input(0), at, depth);
     if (type == "Cast") return cast(n, at, depth);
-    if (type == "Unsqueeze" || type == "Squeeze" || type == "Reshape" || type == "Expand") return reshaped(n, at, depth);
+    if (type == "Unsqueeze" || type == "Squeeze" || type == "Reshape" || type == "Expand")
+      return reshaped(n, at, depth);
     if (type == "Transpose") return transposed(n, at, depth);
     if (type == "Slice") return sliced(n, at, depth);
     if (type == "Concat") return concatenated(n, at, depth);
     if (type == "Range") return range(n, at, depth);
-    if (type == "ConstantOfShape") return leaf(n.find<Tensor>("value") ? n.find<Tensor>("value")->to_double().at(0) : 0.0);
+    if (type == "ConstantOfShape")
+      return leaf(n.find<Tensor>("value") ? n.find<Tensor>("value")->to_double().at(0) : 0.0);
     if (type == "Trilu") return triangle(n, at, depth);
     if (type == "ScatterND") return scattered(n, at, depth);
     if (type == "GatherND") return gathered_nd(n, at, depth);
@@ -359,8 +363,10 @@ class Analyzer {
   // Updates for every element, at the element's own index.
   Element scattered(const Node& n, const Dims& at, int depth) {
     const Dims *data = dims(n.input(0)), *indices = dims(n.input(1));
-    if (!data || !indices || n.attr_string("reduction", "none") != "none" || indices->size() != data->size() + 1) return {};
-    if (!std::equal(data->begin(), data->end(), indices->begin()) || !indices->back().is(static_cast<int64_t>(data->size())))
+    if (!data || !indices || n.attr_string("reduction", "none") != "none" || indices->size() != data->size() + 1)
+      return {};
+    if (!std::equal(data->begin(), data->end(), indices->begin()) ||
+        !indices->back().is(static_cast<int64_t>(data->size())))
       return {};
     for (size_t c = 0; c < at.size(); ++c) {
       Dims own = at;
@@ -444,7 +450,7 @@ class Analyzer {
     if (type == "Div") return [](double a, double b) { return a / b; };
     if (type == "Min") return [](double a, double b) { return std::min(a, b); };
     if (type == "Max") return [](double a, double b) { return std::max(a, b); };
-    if (type == "And" ) return [](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; };
+    if (type == "And") return [](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; };
     if (type == "Or") return [](double a, double b) { return a != 0 || b != 0 ? 1.0 : 0.0; };
     if (type == "Equal") return [](double a, double b) { return a == b ? 1.0 : 0.0; };
     if (type == "Greater") return [](double a, double b) { return a > b ? 1.0 : 0.0; };

@@ -1,9 +1,9 @@
 // What a mask tensor means: a symbolic evaluation of the computation that exporters build masks with.
 //
-// A mask of rank r is followed backwards from element (@0, ..., @r-1) through Trilu, comparisons of Range, Expand, Slice, Where,
-// ScatterND over full ranges, products with a filler ... Its value then is a decision tree: inner nodes ask whether an affine
-// expression of indices and sizes is >= 0, or whether an element of an input mask is not 0; leaves are numbers. A bool or
-// integer input of the model that isn't used as indices is taken for a mask of 0 and 1.
+// A mask of rank r is followed backwards from element (@0, ..., @r-1) through Trilu, comparisons of Range, Expand,
+// Slice, Where, ScatterND over full ranges, products with a filler ... Its value then is a decision tree: inner nodes
+// ask whether an affine expression of indices and sizes is >= 0, or whether an element of an input mask is not 0;
+// leaves are numbers. A bool or integer input of the model that isn't used as indices is taken for a mask of 0 and 1.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ Dim index_symbol(size_t axis);
 struct MaskAtom {
   const Value* input = nullptr;  // if set: is input[indices] not 0?
   Dims indices;
-  Dim expression;                // else: is it >= 0?
+  Dim expression;  // else: is it >= 0?
   std::string key() const;
 };
 

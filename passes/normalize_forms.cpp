@@ -33,7 +33,8 @@ size_t write_softmax_axes(const Model& model) {
 // Where(not c, a, b) = Where(c, b, a)
 pattern::Rule negated_condition() {
   Pat c = any("c"), a = any("a"), b = any("b");
-  return {"normalize_condition", Op("Where")(Op("Not").shared()(c), a, b), [](const Match& m, Builder& builder) -> Outcome {
+  return {"normalize_condition", Op("Where")(Op("Not").shared()(c), a, b),
+          [](const Match& m, Builder& builder) -> Outcome {
             return builder.op("Where", {m["c"], m["b"], m["a"]});
           }};
 }
@@ -65,8 +66,9 @@ pattern::Rule fused_matmul() {
 }  // namespace
 
 size_t normalize_forms(PassContext& context) {
-  std::vector<pattern::Rule> list = {negated_condition(), fused_matmul()};
-  for (auto&& rules : {rules::transpose_forms(), rules::projection_forms()}) list.insert(list.end(), rules.begin(), rules.end());
+  std::vector<pattern::Rule> list = {negated_condition(), fused_matmul(), rules::einsum_product()};
+  for (auto&& rules : {rules::transpose_forms(), rules::projection_forms()})
+    list.insert(list.end(), rules.begin(), rules.end());
   return write_softmax_axes(context.model) + pattern::apply_rules(list, context, false);
 }
 

@@ -24,9 +24,7 @@ Pat packed_projection() {
                            Op("MatMul", "projection alone").shared()(any("x"), any("weight"))});
 }
 
-Value* projection(const Match& m) {
-  return m["projection"] ? m["projection"] : m["projection alone"];
-}
+Value* projection(const Match& m) { return m["projection"] ? m["projection"] : m["projection alone"]; }
 
 // Columns [begin, end) of a constant over its last axis.
 Tensor columns(const Tensor& whole, int64_t begin, int64_t end) {
@@ -37,7 +35,8 @@ Tensor columns(const Tensor& whole, int64_t begin, int64_t end) {
   Tensor part = Tensor::allocate(dense.type(), shape);
   const size_t element = dense.bytes() / static_cast<size_t>(dense.count());
   for (int64_t r = 0; r < rows; ++r)
-    std::copy_n(dense.raw() + static_cast<size_t>(r * width + begin) * element, static_cast<size_t>(end - begin) * element,
+    std::copy_n(dense.raw() + static_cast<size_t>(r * width + begin) * element,
+                static_cast<size_t>(end - begin) * element,
                 part.mutable_raw() + static_cast<size_t>(r * (end - begin)) * element);
   return part;
 }
@@ -48,7 +47,8 @@ std::string why_not_cut(const Match& m) {
   if (!weight->constant() || weight->tensor_type().rank() != 2 || !is_float(weight->element_type()))
     return "its weight is not a constant matrix";
   const Value* bias = m["bias"];
-  if (bias && (!bias->constant() || bias->tensor_type().rank() != 1 || !(bias->tensor_type().dim(0) == weight->tensor_type().dim(1))))
+  if (bias && (!bias->constant() || bias->tensor_type().rank() != 1 ||
+               !(bias->tensor_type().dim(0) == weight->tensor_type().dim(1))))
     return "its bias is not a constant vector";
   return {};
 }
@@ -92,7 +92,8 @@ pattern::Rule sliced() {
   return {"normalize_packed_projection", Op("Slice", "slice").further_inputs()(packed_projection()),
           [](const Match& m, Builder& b) -> Outcome {
             if (const std::string reason = why_not_cut(m); !reason.empty()) return m.refuse("projection", reason);
-            if (!all_users_slice(*projection(m), m.inference())) return m.refuse("projection", "is also used as a whole");
+            if (!all_users_slice(*projection(m), m.inference()))
+              return m.refuse("projection", "is also used as a whole");
             const auto range = range_of_last_axis(*m.node("slice"), m.inference());
             return cut_projection(m, b, range->begin, range->end);
           }};
@@ -123,7 +124,8 @@ pattern::Rule split() {
 pattern::Rule gathered() {
   Pat split = Op("Reshape", "reshaped").shared()(any("packed"), any());
   Pat transposed = Op("Transpose", "transposed").shared()(split);
-  return {"normalize_packed_projection", Op("Gather", "gather")(transposed, pattern::scalar("index")), [](const Match& m, Builder& b) -> Outcome {
+  return {"normalize_packed_projection", Op("Gather", "gather")(transposed, pattern::scalar("index")),
+          [](const Match& m, Builder& b) -> Outcome {
             const Node& gather = *m.node("gather");
             const auto &packed = m["packed"]->tensor_type().shape, &reshaped = m["reshaped"]->tensor_type().shape;
             const std::vector<int64_t> perm = m.node("transposed")->attr_ints("perm");
@@ -145,7 +147,8 @@ pattern::Rule gathered() {
             }
             const auto index = static_cast<int64_t>(*m.number("index"));
             if (index < 0) return m.refuse("index", "is negative");
-            Value* part = b.op("Slice", {m["packed"], b.integers({index * width}), b.integers({(index + 1) * width}), b.integers({-1})});
+            Value* part = b.op("Slice", {m["packed"], b.integers({index * width}), b.integers({(index + 1) * width}),
+                                         b.integers({-1})});
             std::vector<int64_t> rest;
             for (const int64_t p : perm)
               if (static_cast<size_t>(p) != counted) rest.push_back(static_cast<size_t>(p) > counted ? p - 1 : p);
@@ -158,7 +161,8 @@ pattern::Rule gathered() {
 pattern::Rule transposed_projection() {
   Pat product = Op("MatMul")(any("x"), any("weight"));
   Pat projected = one_of("biased", {Op("Add")(product, any("bias")), product});
-  return {"normalize_projection", Op("Transpose").attr("perm", {1, 0, 2})(projected), [](const Match& m, Builder& b) -> Outcome {
+  return {"normalize_projection", Op("Transpose").attr("perm", {1, 0, 2})(projected),
+          [](const Match& m, Builder& b) -> Outcome {
             if (const std::string reason = why_not_cut(m); !reason.empty()) return m.refuse("weight", reason);
             if (m["x"]->tensor_type().rank() != 3) return m.refuse("x", "is not of rank 3");
             Value* result = b.op("MatMul", {b.transpose(m["x"], {1, 0, 2}), m["weight"]});

@@ -27,7 +27,8 @@ pattern::Rule key_round_trip() {
   return {"normalize_transpose", folded_transpose({0, 2, 1}), [](const Match& m, Builder& b) -> Outcome {
             const Dims *x = dims(m["x"]), *folded = dims(m["folded"]), *out = dims(m["unfolded"]);
             if (!x || !folded || !out || x->size() != 4 || folded->size() != 3 || out->size() != 4 ||
-                !((*x)[2] == (*folded)[1]) || !((*x)[3] == (*folded)[2]) || *out != Dims{(*x)[0], (*x)[1], (*x)[3], (*x)[2]})
+                !((*x)[2] == (*folded)[1]) || !((*x)[3] == (*folded)[2]) ||
+                *out != Dims{(*x)[0], (*x)[1], (*x)[3], (*x)[2]})
               return m.refuse("unfolded", "does not give the axes back that were folded");
             return b.transpose(m["x"], {0, 1, 3, 2});
           }};
@@ -36,13 +37,15 @@ pattern::Rule key_round_trip() {
 // (T, B, H E) -> (T, B H, E) -> (B H, T, E) -> (B, H, T, E), or with the last two swapped: nn.MultiheadAttention.
 pattern::Rule time_first(bool swapped) {
   const std::initializer_list<int64_t> heads_first = {1, 0, 2}, keys = {1, 2, 0};
-  return {"normalize_transpose", folded_transpose(swapped ? keys : heads_first), [swapped](const Match& m, Builder& b) -> Outcome {
+  return {"normalize_transpose", folded_transpose(swapped ? keys : heads_first),
+          [swapped](const Match& m, Builder& b) -> Outcome {
             const Dims *x = dims(m["x"]), *folded = dims(m["folded"]), *out = dims(m["unfolded"]);
             if (!x || !folded || !out || x->size() != 3 || folded->size() != 3 || out->size() != 4)
               return m.refuse("unfolded", "is not a split of the last axis into heads");
             const Dim time = (*x)[0], batch = (*x)[1], heads = (*out)[1], width = (*folded)[2];
             const Dims wanted = swapped ? Dims{batch, heads, width, time} : Dims{batch, heads, time, width};
-            if (*out != wanted || !((*folded)[0] == time) || !((*x)[2] == heads * width) || !heads.constant() || !width.constant())
+            if (*out != wanted || !((*folded)[0] == time) || !((*x)[2] == heads * width) || !heads.constant() ||
+                !width.constant())
               return m.refuse("unfolded", "is not a split of the last axis into heads");
             Value* split = b.reshape(m["x"], {0, 0, *heads.constant(), *width.constant()});
             return b.transpose(split, swapped ? std::vector<int64_t>{1, 2, 3, 0} : std::vector<int64_t>{1, 2, 0, 3});
@@ -53,7 +56,8 @@ pattern::Rule time_first(bool swapped) {
 pattern::Rule unsqueezed_transpose() {
   Pat unsqueezed = Op("Unsqueeze", "unsqueezed").further_inputs().shared()(any("x"));
   Pat transposed = Op("Transpose", "transposed").shared()(unsqueezed);
-  return {"normalize_transpose", Op("Squeeze", "squeezed").further_inputs()(transposed), [](const Match& m, Builder& b) -> Outcome {
+  return {"normalize_transpose", Op("Squeeze", "squeezed").further_inputs()(transposed),
+          [](const Match& m, Builder& b) -> Outcome {
             const auto axis = [&](const char* name) -> std::optional<int64_t> {
               const Node& n = *m.node(name);
               std::vector<int64_t> axes = n.attr_ints("axes");

@@ -43,8 +43,8 @@ size_t fuse_normalization(PassContext&);
 size_t fuse_residual_normalization(PassContext&);
 size_t fuse_linear(PassContext&);
 
-// Copies the nodes and constants of `body` in front of `node`, with values replaced by `mapping` (a null: left out), which
-// receives the copies. Gives the copies of the body's outputs.
+// Copies the nodes and constants of `body` in front of `node`, with values replaced by `mapping` (a null: left out),
+// which receives the copies. Gives the copies of the body's outputs.
 std::vector<Value*> copy_nodes(const Graph& body, Node* node, std::unordered_map<const Value*, Value*>& mapping);
 
 }  // namespace attune

@@ -23,14 +23,16 @@ constexpr Pass kPipeline[] = {
     {"normalize_forms", "Rewrites spellings of exporters to the one that the fusion rules know.", normalize_forms},
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
     {"fuse_attention", "Scores, mask, softmax and values become one Attention.", fuse_attention},
-    {"fuse_additive_attention", "Additive scores, mask, softmax and values become one Attention.", fuse_additive_attention},
+    {"fuse_additive_attention", "Additive scores, mask, softmax and values become one Attention.",
+     fuse_additive_attention},
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
     {"fuse_attention_groups", "Key heads repeated for groups of query heads are given once.", fuse_attention_groups},
     {"fuse_attention_cache", "Concatenations with earlier keys and values move into Attention.", fuse_attention_cache},
     {"fuse_attention_heads", "The reshapes and transposes of heads move into Attention.", fuse_attention_heads},
     {"normalize_projections", "Transposes of batch and time move in front of linear layers.", normalize_projections},
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
-    {"fuse_qkv_projection", "The linear layers in front of queries, keys and values move into Attention.", fuse_qkv_projection},
+    {"fuse_qkv_projection", "The linear layers in front of queries, keys and values move into Attention.",
+     fuse_qkv_projection},
     {"simplify_masks", "Masks become causal, a condition over keys, or nothing, where that is proven.", simplify_masks},
     {"fuse_normalization", "Layer and root-mean-square normalization written out become one node.", fuse_normalization},
     {"fuse_residual_normalization", "A sum in front of a normalization moves into it.", fuse_residual_normalization},
@@ -47,7 +49,8 @@ void optimize(Model& model, Report& report, const PassOptions& options) {
   for (const Pass& pass : pipeline())
     report.pass_counts[std::string(pass.name)] +=
         within([&] { return "pass " + std::string(pass.name); }, [&] { return pass.run(context); });
-  const std::vector<pattern::Rule> anchored = {rules::attention(), rules::additive_attention(), rules::attention_heads()};
+  const std::vector<pattern::Rule> anchored = {rules::attention(), rules::additive_attention(),
+                                               rules::attention_heads()};
   // After those of passes that have no anchors.
   for (auto& miss : pattern::explain_anchors(anchored, model)) report.near_misses.push_back(std::move(miss));
   if (!model.opset_imports.contains("ai.attune")) model.opset_imports["ai.attune"] = 1;

@@ -9,6 +9,8 @@ pattern::Rule attention();
 pattern::Rule additive_attention();
 pattern::Rule attention_heads();
 
+// Normalising rule: a batched matrix product as MatMul.
+pattern::Rule einsum_product();
 // Normalising rules: reshapes and transposes that together are one transpose.
 std::vector<pattern::Rule> transpose_forms();
 // Normalising rules: projections for several operands at once become one for each.

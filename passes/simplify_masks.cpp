@@ -63,7 +63,8 @@ class MaskRewrite {
   // Whether an input mask has the batch and the keys of the mask.
   bool covers(const Value& input) const {
     const TensorType &from = input.tensor_type(), &to = mask_->tensor_type();
-    return from.rank() == 2 && from.dim(1) == to.dim(-1) && (to.rank() == 4 ? from.dim(0) == to.dim(0) : from.dim(0).is(1));
+    return from.rank() == 2 && from.dim(1) == to.dim(-1) &&
+           (to.rank() == 4 ? from.dim(0) == to.dim(0) : from.dim(0).is(1));
   }
 
   Dim past() const { return parts_.inputs[kPastKey] ? parts_.inputs[kPastKey]->tensor_type().dim(2) : Dim(0); }
@@ -72,7 +73,8 @@ class MaskRewrite {
     for (const MaskAtom& atom : MaskTree::atoms(tree_)) {
       if (atom.input) {
         if (padding_) return "it depends on more than one input mask";
-        if (atom.indices != Dims{index(4), index(1)} || !covers(*atom.input)) return "it reads an input mask at other places than (batch, key)";
+        if (atom.indices != Dims{index(4), index(1)} || !covers(*atom.input))
+          return "it reads an input mask at other places than (batch, key)";
         padding_ = atom;
       } else {
         if (causal_) return "it compares positions in more than one way";
@@ -127,7 +129,9 @@ class MaskRewrite {
     return {};
   }
 
-  bool is_simple_already() const { return is_condition() && !causal_ && padding_ && mask_->tensor_type().dim(-2).is(1); }
+  bool is_simple_already() const {
+    return is_condition() && !causal_ && padding_ && mask_->tensor_type().dim(-2).is(1);
+  }
 
   Outcome build() {
     parts_.inputs[kMask] = padding_ ? padding_mask() : nullptr;
@@ -159,13 +163,14 @@ class MaskRewrite {
   Value* mask_ = nullptr;
   MaskTreePtr tree_;
   std::optional<MaskAtom> causal_, padding_;
-  bool visible_if_true_ = false;    // of the causal atom
+  bool visible_if_true_ = false;  // of the causal atom
   bool padded_where_zero_ = true;
   bool mean_if_empty_ = false;
 };
 
 pattern::Rule mask_rule() {
-  return {"simplify_masks", attention_of(any("query"), any("key"), any("value")),
+  return {"simplify_masks",
+          attention_of(any("query"), any("key"), any("value")),
           [](const Match& m, Builder& b) { return MaskRewrite(m, b).run(); },
           {"ai.attune.Attention"},
           [](const Node& n) { return n.input(kMask) && n.input(kMask)->element_type() != DataType::kBool; }};

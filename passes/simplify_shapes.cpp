@@ -19,12 +19,11 @@ struct Source {
 class SizeBuilder {
  public:
   explicit SizeBuilder(Graph& graph) : graph_(graph) {
-    // A symbol that several inputs have is read off the one of lowest rank: where callers give an empty cache (the branch
-    // of a merged decoder that has none), ids and masks still have the sizes that they declare.
+    // A symbol that several inputs have is read off the one of lowest rank: where callers give an empty cache (the
+    // branch of a merged decoder that has none), ids and masks still have the sizes that they declare.
     std::vector<Value*> inputs(graph.inputs().begin(), graph.inputs().end());
-    std::stable_sort(inputs.begin(), inputs.end(), [](const Value* a, const Value* b) {
-      return a->tensor_type().rank() < b->tensor_type().rank();
-    });
+    std::stable_sort(inputs.begin(), inputs.end(),
+                     [](const Value* a, const Value* b) { return a->tensor_type().rank() < b->tensor_type().rank(); });
     for (Value* v : inputs)
       for (int axis = 0; axis < v->tensor_type().rank(); ++axis)
         if (const std::string symbol = v->tensor_type().dim(axis).as_symbol(); !symbol.empty())
@@ -48,7 +47,8 @@ class SizeBuilder {
     if (std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.constant().has_value(); })) {
       std::vector<int64_t> values;
       for (const Dim& d : dims) values.push_back(*d.constant());
-      v = graph_.add_constant(Tensor::from<int64_t>({static_cast<int64_t>(values.size())}, std::span<const int64_t>(values)));
+      v = graph_.add_constant(
+          Tensor::from<int64_t>({static_cast<int64_t>(values.size())}, std::span<const int64_t>(values)));
     } else if (dims.size() == 1) {
       v = sum(dims[0]);
     } else {
@@ -158,7 +158,8 @@ class Simplifier {
     }
     if (inferred > 1) return;
     n.attributes().erase("allowzero");
-    n.set_input(1, n.graph()->add_constant(Tensor::from<int64_t>({static_cast<int64_t>(target.size())}, std::span<const int64_t>(target))));
+    n.set_input(1, n.graph()->add_constant(
+                       Tensor::from<int64_t>({static_cast<int64_t>(target.size())}, std::span<const int64_t>(target))));
     ++changes_;
   }
 
@@ -168,10 +169,12 @@ class Simplifier {
     Value* v = n.input(i);
     if (!v || !v->producer() || v->constant() || builder_.made(v->producer()) || all_known(n)) return;
     const SymbolicTensor* contents = inference_.contents(v);
-    if (!contents || !contents->is_integer() || contents->shape.size() > 1 || contents->type != DataType::kInt64) return;
+    if (!contents || !contents->is_integer() || contents->shape.size() > 1 || contents->type != DataType::kInt64)
+      return;
     for (const Dim& d : contents->integers)
       if (!builder_.can_compute(d)) return;
-    Value* simple = contents->shape.empty() ? builder_.scalar(contents->integers.at(0)) : builder_.vector(contents->integers);
+    Value* simple =
+        contents->shape.empty() ? builder_.scalar(contents->integers.at(0)) : builder_.vector(contents->integers);
     n.set_input(i, simple);
     ++changes_;
   }

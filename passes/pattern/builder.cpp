@@ -60,7 +60,9 @@ Value* Builder::squeeze(Value* x, std::vector<int64_t> axes) {
   return op("Squeeze", {x}, {{"axes", std::move(axes)}});
 }
 
-Value* Builder::transpose(Value* x, std::vector<int64_t> perm) { return op("Transpose", {x}, {{"perm", std::move(perm)}}); }
+Value* Builder::transpose(Value* x, std::vector<int64_t> perm) {
+  return op("Transpose", {x}, {{"perm", std::move(perm)}});
+}
 
 Value* Builder::reshape(Value* x, std::vector<int64_t> shape) { return op("Reshape", {x, integers(std::move(shape))}); }
 

@@ -72,9 +72,8 @@ bool all_close(const Tensor& t, double value, double tolerance) {
   if (!is_float(t.type()) && !is_integer(t.type())) return false;
   const std::vector<double> elements = t.to_double();
   const double bound = tolerance * std::max(1.0, std::abs(value));
-  return !elements.empty() && std::all_of(elements.begin(), elements.end(), [&](double e) {
-    return e == value || std::abs(e - value) <= bound;
-  });
+  return !elements.empty() && std::all_of(elements.begin(), elements.end(),
+                                          [&](double e) { return e == value || std::abs(e - value) <= bound; });
 }
 
 constexpr int64_t kMaxComparedElements = 1 << 16;
@@ -129,8 +128,7 @@ class Matcher {
     const size_t progress = 2 * m_.nodes_.size() + (near ? 1 : 0), places = count_places();
     const auto rank = std::pair(progress, places), best = std::pair(miss_->progress, miss_->places);
     if (rank < best) return false;
-    if (rank == best && miss_->value == v && !expected.empty() && miss_->found == found &&
-        !miss_->expected.empty()) {
+    if (rank == best && miss_->value == v && !expected.empty() && miss_->found == found && !miss_->expected.empty()) {
       if (std::find(miss_->expected.begin(), miss_->expected.end(), expected) == miss_->expected.end())
         miss_->expected.push_back(std::move(expected));
       return false;
@@ -176,7 +174,8 @@ class Matcher {
       case Kind::kConstant:
         return is_constant(p, v) ? holds(p, v, path) && next() : fail(path, v, p.label(), describe(v));
       case Kind::kScalar:
-        return v && m_.inference_->scalar(v) ? holds(p, v, path) && next() : fail(path, v, "a known scalar", describe(v));
+        return v && m_.inference_->scalar(v) ? holds(p, v, path) && next()
+                                             : fail(path, v, "a known scalar", describe(v));
       case Kind::kOneOf:
         return alternative(p, v, path, next);
       case Kind::kOp:
@@ -196,7 +195,8 @@ class Matcher {
 
   bool is_constant(const PatNode& p, const Value* v) const {
     if (!v) return false;
-    if (const Tensor* t = v->constant()) return t->count() <= kMaxComparedElements && all_close(*t, p.value, p.tolerance);
+    if (const Tensor* t = v->constant())
+      return t->count() <= kMaxComparedElements && all_close(*t, p.value, p.tolerance);
     const auto known = m_.inference_->scalar(v);
     return known && std::abs(*known - p.value) <= p.tolerance * std::max(1.0, std::abs(p.value));
   }
@@ -205,12 +205,14 @@ class Matcher {
     Node* n = v ? v->producer() : nullptr;
     if (!n || !n->is(p.type, p.domain)) return fail(path, v, p.label(), describe(v));
     if (v->output_index() != p.output)
-      return fail(path, v, fmt::format("output {} of {}", p.output, p.label()), fmt::format("output {}", v->output_index()), true);
+      return fail(path, v, fmt::format("output {} of {}", p.output, p.label()),
+                  fmt::format("output {}", v->output_index()), true);
     if (!attributes_hold(p, *n, path, v) || !holds(p, v, path)) return false;
     size_t given = n->inputs().size();
     while (given > 0 && !n->input(given - 1)) --given;
     if (given > p.inputs.size() && !p.further_inputs)
-      return fail(path, v, fmt::format("{} with {} inputs", p.label(), p.inputs.size()), fmt::format("{}", given), true);
+      return fail(path, v, fmt::format("{} with {} inputs", p.label(), p.inputs.size()), fmt::format("{}", given),
+                  true);
     m_.nodes_.push_back(n);
     m_.outside_.push_back(p.outside);
     paths_.push_back(&path);
@@ -235,7 +237,8 @@ class Matcher {
         auto* axis = std::get_if<int64_t>(&actual);
         const int rank = n.input(0) ? n.input(0)->tensor_type().rank() : -1;
         if (axis && *axis >= 0 && rank < 0)
-          return fail(path, v, {}, fmt::format("the rank isn't known, so axis {} can't be counted from the end", *axis), true);
+          return fail(path, v, {}, fmt::format("the rank isn't known, so axis {} can't be counted from the end", *axis),
+                      true);
         if (axis && *axis >= 0) *axis -= rank;
       }
       if (!equal(actual, test.value))
@@ -265,8 +268,10 @@ class Matcher {
     for (size_t i = 0; i < m_.nodes_.size(); ++i) {
       const auto it = kept.find(m_.nodes_[i]);
       if (it == kept.end() || matched.at(m_.nodes_[i]) == OutsideUse::kShared) continue;
-      return fail(*paths_[i], value_of(m_.nodes_[i]), {}, it->second ? "is also used outside of the match, by " + it->second->label()
-                                          : std::string("is an output of the graph"), true);
+      return fail(*paths_[i], value_of(m_.nodes_[i]), {},
+                  it->second ? "is also used outside of the match, by " + it->second->label()
+                             : std::string("is an output of the graph"),
+                  true);
     }
     return true;
   }

@@ -13,13 +13,13 @@ namespace attune::pattern {
 
 // Where in a pattern a match stopped, at which value, and why, in words.
 struct Miss {
-  size_t progress = 0;                 // twice the nodes that had matched, and one for a node of the right type
-  size_t places = 0;                   // places of the pattern that had been visited, to tell misses of equal progress
-  std::string path;                    // "MatMul[0].Softmax[0].Add"
-  const Value* value = nullptr;        // null: an input that is left out
-  std::vector<std::string> expected;   // alternatives at that place; empty where `found` says it all
+  size_t progress = 0;                // twice the nodes that had matched, and one for a node of the right type
+  size_t places = 0;                  // places of the pattern that had been visited, to tell misses of equal progress
+  std::string path;                   // "MatMul[0].Softmax[0].Add"
+  const Value* value = nullptr;       // null: an input that is left out
+  std::vector<std::string> expected;  // alternatives at that place; empty where `found` says it all
   std::string found;
-  std::string reason() const;          // "expected Mul or Div, found Clip"
+  std::string reason() const;  // "expected Mul or Div, found Clip"
 };
 
 // What a rule's rewrite gives: values with their replacements, or a refusal.
@@ -40,10 +40,10 @@ struct Outcome {
     return *this;
   }
 
-  Value* root;                                     // takes the place of the pattern's root; null: refused
-  std::vector<std::pair<Value*, Value*>> others;   // more values and what takes their place
-  std::vector<std::string> details;                // for the report
-  std::string part, reason;                        // of a refusal
+  Value* root;                                    // takes the place of the pattern's root; null: refused
+  std::vector<std::pair<Value*, Value*>> others;  // more values and what takes their place
+  std::vector<std::string> details;               // for the report
+  std::string part, reason;                       // of a refusal
 };
 
 class Match {
@@ -72,8 +72,8 @@ class Match {
   };
   std::vector<Binding> bindings_;
   std::vector<std::pair<const PatNode*, size_t>> choices_;
-  std::vector<Node*> nodes_;                // of Ops, in the order they were matched
-  std::vector<OutsideUse> outside_;         // of each node
+  std::vector<Node*> nodes_;         // of Ops, in the order they were matched
+  std::vector<OutsideUse> outside_;  // of each node
   Value* root_ = nullptr;
   const Inference* inference_ = nullptr;
 };

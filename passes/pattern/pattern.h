@@ -39,15 +39,15 @@ enum class OutsideUse { kForbidden, kShared, kReplaced };
 struct AttributeTest {
   std::string name;
   Attribute value;
-  bool is_axis = false;          // value counts from the end, so a positive attribute needs the rank
-  bool has_fallback = false;     // what the operator assumes when the attribute is left out
+  bool is_axis = false;       // value counts from the end, so a positive attribute needs the rank
+  bool has_fallback = false;  // what the operator assumes when the attribute is left out
   Attribute fallback;
 };
 
 struct PatNode {
   Kind kind = Kind::kAny;
-  std::string name;              // capture; empty: anonymous
-  std::vector<Pat> inputs;       // operands of kOp, alternatives of kOneOf
+  std::string name;         // capture; empty: anonymous
+  std::vector<Pat> inputs;  // operands of kOp, alternatives of kOneOf
   // kOp
   std::string domain, type;
   std::vector<AttributeTest> attributes;
@@ -60,7 +60,7 @@ struct PatNode {
   std::string expectation;
   Predicate predicate;
 
-  std::string label() const;     // "Softmax", "'scale'", "constant 0.5"
+  std::string label() const;  // "Softmax", "'scale'", "constant 0.5"
 };
 
 // Any value; a left-out input is none.
@@ -69,7 +69,8 @@ Pat any(std::string name = {});
 Pat constant(double value, double tolerance = 1e-6);
 // A tensor of one element that is known now. Match::number() gives it.
 Pat scalar(std::string name);
-// `pat` (not a one_of), if `predicate` holds, which is asked once the operator is the right one; `expectation` completes "expected ..." ("rank 4").
+// `pat` (not a one_of), if `predicate` holds, which is asked once the operator is the right one; `expectation`
+// completes "expected ..." ("rank 4").
 Pat where(const Pat& pat, std::string expectation, Predicate predicate);
 // where() with a known rank.
 Pat of_rank(int rank, const Pat& pat);

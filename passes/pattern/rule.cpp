@@ -65,9 +65,7 @@ class Rewriter {
 
  private:
   bool exhausted() const { return record_ && context_.options.max_rewrites >= 0 && left() <= 0; }
-  int64_t left() const {
-    return context_.options.max_rewrites - static_cast<int64_t>(context_.report.rewrites.size());
-  }
+  int64_t left() const { return context_.options.max_rewrites - static_cast<int64_t>(context_.report.rewrites.size()); }
 
   // One walk over a graph and its bodies. True if something was rewritten.
   bool round(Graph& graph) {
@@ -97,14 +95,15 @@ class Rewriter {
     if (!m) return false;
     Node* node = root->producer();
     const std::string label = anchor_label(rule, *m, node);
-    return within([&] { return "rule " + rule.name; }, [&] {
-      Builder builder(node, inference_, context_.model.opset());
-      Outcome outcome = rule.rewrite(*m, builder);
-      if (!outcome.root) return false;
-      builder.commit();
-      accept(rule, root, outcome, label);
-      return true;
-    });
+    return within([&] { return "rule " + rule.name; },
+                  [&] {
+                    Builder builder(node, inference_, context_.model.opset());
+                    Outcome outcome = rule.rewrite(*m, builder);
+                    if (!outcome.root) return false;
+                    builder.commit();
+                    accept(rule, root, outcome, label);
+                    return true;
+                  });
   }
 
   void accept(const Rule& rule, Value* root, Outcome& outcome, const std::string& label) {

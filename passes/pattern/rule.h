@@ -35,8 +35,8 @@ class Builder {
   Node* node(std::string domain, std::string type, std::vector<Value*> inputs, size_t outputs,
              Attributes attributes = {});
   Value* constant(Tensor tensor);
-  Value* integers(std::vector<int64_t> values);          // int64, rank 1
-  Value* scalar(double value, DataType type);            // rank 0; float types
+  Value* integers(std::vector<int64_t> values);  // int64, rank 1
+  Value* scalar(double value, DataType type);    // rank 0; float types
 
   // Operators whose form depends on the opset.
   Value* unsqueeze(Value* x, std::vector<int64_t> axes);
@@ -45,7 +45,7 @@ class Builder {
   Value* reshape(Value* x, std::vector<int64_t> shape);
 
   Inference& inference() { return inference_; }
-  int64_t opset() const { return opset_; }               // of ai.onnx
+  int64_t opset() const { return opset_; }  // of ai.onnx
   Graph& graph() { return graph_; }
   void commit() { committed_ = true; }
 
@@ -60,7 +60,7 @@ class Builder {
 };
 
 struct Rule {
-  std::string name;                 // "fuse_attention"
+  std::string name;  // "fuse_attention"
   Pat pattern;
   std::function<Outcome(const Match&, Builder&)> rewrite;
   // Operators ("Softmax", "ai.attune.Attention") whose occurrences the report explains when they are left.

@@ -18,7 +18,9 @@ struct Scores {
 
   Scores() {
     model.opset_imports[""] = 17;
-    const auto input = [&](const char* name) { return g.add_input(name, ValueType::of(DataType::kFloat, Dims{2, 4, 8, 16})); };
+    const auto input = [&](const char* name) {
+      return g.add_input(name, ValueType::of(DataType::kFloat, Dims{2, 4, 8, 16}));
+    };
     q = input("q");
     k = input("k");
     v = input("v");
@@ -160,8 +162,10 @@ TEST(Pattern, ConstantsMatchByValueWithinTolerance) {
   Scores s;
   const Pat half = Op("Mul")(any("x"), constant(0.5, 1e-3));
   EXPECT_TRUE(attempt(half, s, s.op("Mul", {s.q, s.scalar(0.5004F)})).match);
-  EXPECT_TRUE(attempt(half, s, s.op("Mul", {s.q, s.g.add_constant(Tensor::from<float>({2, 1, 1, 1}, {0.5F, 0.5F}))})).match);
-  EXPECT_EQ(attempt(half, s, s.op("Mul", {s.q, s.scalar(0.6F)})).miss.reason(), "expected constant 0.5, found a constant");
+  EXPECT_TRUE(
+      attempt(half, s, s.op("Mul", {s.q, s.g.add_constant(Tensor::from<float>({2, 1, 1, 1}, {0.5F, 0.5F}))})).match);
+  EXPECT_EQ(attempt(half, s, s.op("Mul", {s.q, s.scalar(0.6F)})).miss.reason(),
+            "expected constant 0.5, found a constant");
   EXPECT_FALSE(attempt(half, s, s.op("Mul", {s.q, s.k})).match);
 }
 
@@ -176,7 +180,8 @@ TEST(Pattern, InputsThatTheRuleDoesNotKnowAreAMiss) {
 // x * 2 -> x + x, refused for values named by no one: only where the factor is exactly 2.
 Rule double_rule() {
   Pat x = any("x"), factor = any("factor");
-  return {"fuse_double", Op("Mul")(x, factor),
+  return {"fuse_double",
+          Op("Mul")(x, factor),
           [](const Match& m, Builder& b) -> Outcome {
             Value* sum = b.op("Add", {m["x"], m["x"]});
             if (m.inference().scalar(m["factor"]) != 2.0) return m.refuse("factor", "is not 2");

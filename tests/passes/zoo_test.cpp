@@ -37,8 +37,8 @@ std::vector<Entry> manifest() {
     std::vector<std::string> f;
     for (std::string field; std::getline(fields, field, '\t');) f.push_back(field);
     if (f.size() < 11 || !fs::exists(zoo() / f[0])) continue;
-    entries.push_back({f[0], f[0].find("int8") != std::string::npos, std::stoul(f[4]), std::stoul(f[8]), std::stoul(f[9]),
-                       std::stoul(f[10])});
+    entries.push_back({f[0], f[0].find("int8") != std::string::npos, std::stoul(f[4]), std::stoul(f[8]),
+                       std::stoul(f[9]), std::stoul(f[10])});
   }
   return entries;
 }
