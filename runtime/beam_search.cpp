@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "ops/support/row_math.h"
 #include "runtime/sampling.h"
 #include "runtime/token_rules.h"
 
@@ -93,22 +94,23 @@ class SourceBeams {
   }
 
   // The log-probabilities of a beam's next tokens after the rules of the options. Beams may share a row.
-  std::vector<float> scores_of(size_t beam, std::span<const float> row) const {
-    std::vector<float> scores(row.begin(), row.end());
+  const std::vector<float>& scores_of(size_t beam, std::span<const float> row) {
+    std::vector<float>& scores = scores_;
+    scores.assign(row.begin(), row.end());
     rules_.apply(beams_[beam].tokens, scores);
     if (options_.do_sample) warp(options_, options_.eos_token_id.size() + 1, scores);
     for (float& s : scores) s += beams_[beam].score;
     return scores;
   }
 
-  std::vector<Candidate> top_candidates(const std::function<std::span<const float>(size_t)>& row) const {
+  std::vector<Candidate> top_candidates(const std::function<std::span<const float>(size_t)>& row) {
     const size_t count = candidate_count();
     const auto better = [](const Candidate& a, const Candidate& b) {
       return a.score != b.score ? a.score > b.score : std::pair(a.beam, a.token) < std::pair(b.beam, b.token);
     };
     std::vector<Candidate> heap;  // its front is the worst
     for (size_t beam = 0; beam < beams_.size(); ++beam) {
-      const auto scores = scores_of(beam, row(static_cast<size_t>(beams_[beam].row)));
+      const auto& scores = scores_of(beam, row(static_cast<size_t>(beams_[beam].row)));
       for (size_t token = 0; token < scores.size(); ++token) {
         if (heap.size() == count && !(scores[token] > heap.front().score)) continue;
         if (heap.size() == count) {
@@ -124,15 +126,14 @@ class SourceBeams {
   }
 
   // Draws without replacement: the largest of scores with Gumbel noise (Gumbel-top-k), in the order of the draw.
-  std::vector<Candidate> sample_candidates(const std::function<std::span<const float>(size_t)>& row,
-                                           uint64_t step) const {
+  std::vector<Candidate> sample_candidates(const std::function<std::span<const float>(size_t)>& row, uint64_t step) {
     struct Noisy {
       double key;
       Candidate candidate;
     };
     std::vector<Noisy> all;
     for (size_t beam = 0; beam < beams_.size(); ++beam) {
-      const auto scores = scores_of(beam, row(static_cast<size_t>(beams_[beam].row)));
+      const auto& scores = scores_of(beam, row(static_cast<size_t>(beams_[beam].row)));
       for (size_t token = 0; token < scores.size(); ++token) {
         if (std::isinf(scores[token])) continue;
         const double u = uniform(options_.seed, source_, beam * scores.size() + token, step);
@@ -195,6 +196,7 @@ class SourceBeams {
   TokenRules rules_;
   std::vector<Beam> beams_;
   std::vector<Finished> finished_;  // best first
+  std::vector<float> scores_;       // of one beam
   bool improvable_ = true;
   bool done_ = false;
 };
@@ -211,7 +213,10 @@ std::vector<std::vector<Hypothesis>> beam_search(StepModel& model, const std::ve
   auto length = static_cast<int64_t>(prompts[0].size());
   for (uint64_t step = 0; length < max_length && !sequences.empty(); ++step, ++length) {
     const Scores scores = model.step(sequences, parents);
-    for (size_t r = 0; r < sequences.size(); ++r) log_softmax(scores.row(r));
+    for (size_t r = 0; r < sequences.size(); ++r) {
+      const std::span<float> row = scores.row(r);
+      log_softmax_row(row.data(), row.data(), static_cast<int64_t>(row.size()));
+    }
     parents.clear();
     sequences.clear();
     for (SourceBeams& source : sources) {

@@ -138,17 +138,18 @@ void read_generation_options(std::string_view text, GenerationOptions& options) 
 
 GenerationOptions read_generation_config(const std::filesystem::path& folder) {
   GenerationOptions options;
-  for (const char* name : {"config.json", "generation_config.json"}) {
-    const auto file = folder / name;
-    const auto object = read_json(file);
-    if (!object) continue;
-    within([&] { return file.string(); },
-           [&] {
-             read_options(*object, options);
-             // Whisper's prompts say all that the decoder starts with.
-             if (object->value("model_type", "") == "whisper") options.prompt_as_is = true;
-           });
+  const auto read = [&](const std::filesystem::path& file, const json& object) {
+    within([&] { return file.string(); }, [&] { read_options(object, options); });
+  };
+  const auto config = read_json(folder / "config.json");
+  const auto generation = read_json(folder / "generation_config.json");
+  if (generation) {
+    read(folder / "generation_config.json", *generation);
+  } else if (config) {
+    read(folder / "config.json", *config);
   }
+  // Whisper's prompts say all that the decoder starts with.
+  options.prompt_as_is = config && config->is_object() && config->value("model_type", json()) == "whisper";
   return options;
 }
 

@@ -60,7 +60,7 @@ struct GenerationOptions {
 // Sets what `json` (an object; unknown names are left alone) gives. Throws Error(kInvalidArgument) that names the
 // option that has a wrong type or value.
 void read_generation_options(std::string_view json, GenerationOptions& options);
-// Reads generation_config.json of a folder over what config.json says; files that aren't there are left out.
+// Reads generation_config.json of a folder; older folders have its settings in config.json. Neither: the defaults.
 GenerationOptions read_generation_config(const std::filesystem::path& folder);
 // Throws Error(kInvalidArgument) where options contradict each other.
 void check(const GenerationOptions& options);

@@ -94,12 +94,4 @@ int64_t draw(std::span<const float> scores, double u) {
   return static_cast<int64_t>(last);
 }
 
-void log_softmax(std::span<float> scores) {
-  const float top = maximum(scores);
-  double sum = 0;
-  for (const float s : scores) sum += std::exp(s - top);
-  const float shift = top + static_cast<float>(std::log(sum));
-  for (float& s : scores) s -= shift;
-}
-
 }  // namespace attune

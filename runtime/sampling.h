@@ -18,7 +18,4 @@ double uniform(uint64_t seed, uint64_t source, uint64_t sequence, uint64_t step)
 // The first token whose cumulative probability (softmax of `scores`, in double) exceeds u.
 int64_t draw(std::span<const float> scores, double u);
 
-// Replaces scores by scores - max - log(sum(exp(scores - max))).
-void log_softmax(std::span<float> scores);
-
 }  // namespace attune

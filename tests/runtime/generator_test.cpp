@@ -114,6 +114,48 @@ TEST_P(AnyLayout, PromptsOfSeveralTokens) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, AnyLayout, testing::Bool());
 
+// A recurrent decoder, one step a call: the states go round, and the encoder takes no mask.
+TEST(Generator, RecurrentStepsEqualALoopOverThem) {
+  const fs::path folder = kModels / "gru_bahdanau/torchscript_op14";
+  constexpr int64_t kStart = 2, kSteps = 6;
+  Session encoder(Plan::compile(read_model(folder / "encoder.onnx")));
+  Session decoder(Plan::compile(read_model(folder / "decoder_step.onnx")));
+  const auto by_hand = [&](const Tokens& ids) {
+    const auto length = static_cast<int64_t>(ids.size());
+    TensorMap states = encoder.run({{"ids", Tensor::from<int64_t>({1, length}, ids)}});
+    const Tensor mask = Tensor::from<bool>({1, length}, {true, true, true});
+    std::pair<Tokens, std::vector<std::vector<float>>> out{{kStart}, {}};
+    Datum state = states["state"];
+    for (int64_t t = 0; t < kSteps; ++t) {
+      TensorMap step = decoder.run({{"token", Tensor::from<int64_t>({1, 1}, {out.first.back()})},
+                                    {"state", state},
+                                    {"memory", states["memory"]},
+                                    {"mask", mask}});
+      const auto logits = step["logits"].tensor().values<float>();
+      out.first.push_back(std::max_element(logits.begin(), logits.end()) - logits.begin());
+      const auto weights = step["weights"].tensor().values<float>();
+      out.second.emplace_back(weights.begin(), weights.end());
+      state = step["new_state"];
+    }
+    return out;
+  };
+  Generator generator = Generator::load(folder);
+  GenerationOptions options;
+  options.decoder_start_token_id = kStart;
+  options.max_new_tokens = kSteps;
+  options.output_alignments = true;
+  const Tokens a{5, 17, 33}, b{8, 40, 61};
+  const auto found =
+      generator.generate(source({padded(a, 5, 0), padded(b, 5, 0)}, {{1, 1, 1, 0, 0}, {1, 1, 1, 0, 0}}), options);
+  for (size_t s = 0; s < 2; ++s) {
+    const auto [tokens, weights] = by_hand(s == 0 ? a : b);
+    EXPECT_EQ(found[s][0].tokens, tokens);
+    ASSERT_EQ(found[s][0].alignment.size(), weights.size());
+    for (size_t t = 0; t < weights.size(); ++t)
+      for (size_t p = 0; p < 3; ++p) EXPECT_NEAR(found[s][0].alignment[t][p], weights[t][p], 1e-5);
+  }
+}
+
 TEST(Generator, SamplesDependOnTheSeedAndNotOnTheBatch) {
   Generator generator = Generator::load(kMarian);
   GenerationOptions options = generator.defaults();

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <thread>
 
 #include "graph/io/text.h"
@@ -156,6 +157,38 @@ TEST(Session, WhatDependsOnFixedInputsRunsOnce) {
               }),
               HasSubstr("fixed"));
   EXPECT_THAT(error_of([&] { session.run({{"x", floats({3}, {0, 0, 0})}}); }), HasSubstr("input 'x'"));
+}
+
+// The projections of a fixed memory are computed once, though they lie in the same node as what attends.
+TEST(Session, AttentionsProjectAFixedMemoryOnce) {
+  constexpr std::string_view kAttention = R"(<ir_version: 10, opset_import: ["" : 18, "ai.attune" : 1]>
+    g (float[b,q,4] x, float[b,k,3] memory, float[4,4] wq, float[3,4] wk, float[3,4] wv) => (float[b,q,4] y) {
+      y = ai.attune.Attention <num_heads = 2> (x, memory, memory, wq, wk, wv)
+    })";
+  const auto wave = [](const Shape& shape, float step) {
+    std::vector<float> v(static_cast<size_t>(shape.count()));
+    for (size_t i = 0; i < v.size(); ++i) v[i] = std::sin(step * static_cast<float>(i));
+    return floats(shape, v);
+  };
+  const TensorMap weights{{"wq", wave({4, 4}, 0.3F)}, {"wk", wave({3, 4}, 0.7F)}, {"wv", wave({3, 4}, 1.1F)}};
+  const Tensor memory = wave({1, 5, 3}, 0.9F);
+  TensorMap fixed = weights, all = weights;
+  fixed["memory"] = all["memory"] = memory;
+  PlanOptions options;
+  options.fixed_inputs = {"memory", "wk", "wv", "wq"};
+  Counted split(kAttention, options);
+  Counted whole(kAttention);
+  split.session().fix(fixed);
+  for (int step = 0; step < 3; ++step) {
+    split.reset();
+    all["x"] = wave({1, 1, 4}, 0.1F * static_cast<float>(step + 1));
+    const auto expected = values(whole.session().run(all), "y");
+    const auto y = values(split.session().run({{"x", all["x"]}}), "y");
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected[i], 1e-5);
+    EXPECT_EQ(split.calls("ai.attune.Linear"), step == 0 ? 2U : 0U);
+    EXPECT_EQ(split.calls("ai.attune.Attention"), 1U);
+  }
+  EXPECT_EQ(whole.calls("ai.attune.Linear"), 0U);
 }
 
 TEST(Session, LargeFixedValuesComeBackWhenShapesChange) {

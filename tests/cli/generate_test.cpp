@@ -1,0 +1,99 @@
+// attune generate and attune bench, as programs call them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace attune {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const fs::path kMarian = fs::path(ATTUNE_SOURCE_DIR) / "tests/models/marian";
+
+struct Result {
+  int status = -1;
+  std::string output;  // both streams
+};
+
+Result run(const std::string& arguments) {
+  const std::string command = std::string(ATTUNE_BINARY_DIR) + "/attune " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  Result result;
+  std::array<char, 4096> buffer;
+  while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) result.output.append(buffer.data(), n);
+  result.status = WEXITSTATUS(pclose(pipe));
+  return result;
+}
+
+class Commands : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / ("attune_cli_" + std::to_string(getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string file(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  }
+  std::string model() const { return (kMarian / "optimum_sdpa_op17").string(); }
+  fs::path folder_;
+};
+
+TEST_F(Commands, RequestsGiveWhatHuggingFaceGives) {
+  std::ifstream in(kMarian / "generate.json");
+  const json recorded = json::parse(in);
+  const json& one = recorded["cases"][1];
+  for (const std::string name : {"greedy_ngram2", "beam4_early"}) {
+    json request{{"inputs", one["inputs"]}, {"args", one["runs"][name]["args"]}};
+    request["args"]["max_new_tokens"] = recorded["max_new_tokens"];
+    const Result result = run("generate " + model() + " --json --request " + file("request.json", request.dump()));
+    ASSERT_EQ(result.status, 0) << result.output;
+    const json output = json::parse(result.output);
+    EXPECT_EQ(output["sequences"], one["runs"][name]["sequences"]) << name;
+    EXPECT_EQ(output.contains("scores"), name != "greedy_ngram2");
+  }
+}
+
+TEST_F(Commands, IdsAsText) {
+  const Result result = run("generate " + model() + " --max-new 4 --ids " + file("ids.txt", "53 147 111\n5, 6\n"));
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 2) << result.output;
+}
+
+TEST_F(Commands, BenchDecodesExactlySoManyTokens) {
+  const Result result = run("bench " + model() + " --new 7 --batch 3 --beams 2 --rounds 1 --json --source-ids " +
+                            file("ids.txt", "53 147 111 61\n"));
+  ASSERT_EQ(result.status, 0) << result.output;
+  const json output = json::parse(result.output);
+  EXPECT_GT(output["step_ms"].get<double>(), 0);
+  EXPECT_GE(output["encode_ms"].get<double>(), 0);
+  ASSERT_EQ(output["tokens"].size(), 3U);
+  for (const json& row : output["tokens"]) EXPECT_EQ(row.size(), 7U);
+  EXPECT_EQ(output["tokens"][0], output["tokens"][2]);
+}
+
+TEST_F(Commands, WrongRequestsSayWhy) {
+  const auto error = [&](const std::string& text) {
+    const Result result = run("generate " + model() + " --json --request " + file("request.json", text));
+    EXPECT_EQ(result.status, 2) << result.output;
+    return result.output;
+  };
+  EXPECT_THAT(error("{"), testing::HasSubstr("JSON"));
+  EXPECT_THAT(error(R"({"args": {}})"), testing::HasSubstr("inputs"));
+  EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1, 2], [3]]}})"), testing::HasSubstr("input_ids"));
+  EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1]]}, "args": {"num_beams": 0}})"), testing::HasSubstr("num_beams"));
+  EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1]]}, "args": {"early_stopping": "soon"}})"),
+              testing::HasSubstr("early_stopping"));
+}
+
+}  // namespace
+}  // namespace attune
