@@ -23,32 +23,37 @@ constexpr int64_t kKeys = 4 * kPanel;  // keys of a block
 
 constexpr int64_t panels(int64_t n) { return (n + kPanel - 1) / kPanel; }
 
+constexpr int64_t padded_width(const AttentionProblem& p) { return panels(p.value_width) * kPanel; }
+
+// Keys and values of one head, for products by panels.
+struct PackedHead {
+  float* keys;    // panels(Tk) panels (Ek, kPanel): keys are columns
+  float* values;  // panels(F) panels (Tk, kPanel)
+
+  static size_t numbers(const AttentionProblem& p) {
+    return static_cast<size_t>(panels(p.key_length) * kPanel * p.key_width + padded_width(p) * p.key_length);
+  }
+  PackedHead(const AttentionProblem& p, float* memory)
+      : keys(memory), values(memory + panels(p.key_length) * kPanel * p.key_width) {}
+};
+
 // Memory of one thread.
 struct Scratch {
-  float* keys;     // panels(Tk) panels (Ek, kPanel): keys are columns
-  float* values;   // panels(F) panels (Tk, kPanel)
-  float* queries;  // (kQueries, Ek), scaled
   float* scores;   // (kQueries, kKeys)
-  float* context;  // (kQueries, panels(F) * kPanel)
+  float* context;  // (kQueries, padded_width)
+  float* queries;  // (kQueries, Ek), scaled
   float* maximum;  // kQueries
   float* sum;      // kQueries
-  float* query;    // E: one query, for general scores
 
-  static size_t bytes(const AttentionProblem& p) {
-    const int64_t wide = panels(p.value_width) * kPanel;
-    return static_cast<size_t>(panels(p.key_length) * kPanel * p.key_width + wide * p.key_length +
-                               kQueries * (p.key_width + kKeys + wide + 2) + p.query_width + 64) * sizeof(float) / 64 * 64 + 64;
+  static size_t numbers(const AttentionProblem& p) {
+    return static_cast<size_t>((kQueries * (kKeys + padded_width(p) + p.key_width + 2) + 15) / 16 * 16);
   }
-  Scratch(const AttentionProblem& p, std::byte* memory) {
-    const int64_t wide = panels(p.value_width) * kPanel;
-    keys = reinterpret_cast<float*>(memory);
-    values = keys + panels(p.key_length) * kPanel * p.key_width;
-    scores = values + wide * p.key_length;
+  Scratch(const AttentionProblem& p, float* memory) {
+    scores = memory;
     context = scores + kQueries * kKeys;
-    queries = context + kQueries * wide;
+    queries = context + kQueries * padded_width(p);
     maximum = queries + kQueries * p.key_width;
     sum = maximum + kQueries;
-    query = sum + kQueries;
   }
 };
 
@@ -114,7 +119,7 @@ void for_each_row(const std::array<HeadsView, 2>& operand, int64_t b, int64_t g,
 
 // Packs keys and values [0, last) of a head. Gives false if a value isn't finite.
 template <class T>
-bool pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const Scratch& s) {
+bool pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& s) {
   const int64_t width = p.key_width;
   for_each_row<T>(p.keys, b, g, last, [&](const T* row, int64_t i) {
     float* column = s.keys + i / kPanel * kPanel * width + i % kPanel;
@@ -133,7 +138,7 @@ bool pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const S
       hn::StoreU(v, Floats(), to);
     }
     // The rest of the last panel is never part of a result, but must be a number.
-    for (size_t f = (values + lanes - 1) / lanes * lanes; f < static_cast<size_t>(panels(p.value_width) * kPanel); f += lanes)
+    for (size_t f = (values + lanes - 1) / lanes * lanes; f < static_cast<size_t>(padded_width(p)); f += lanes)
       hn::StoreU(hn::Zero(Floats()), Floats(),
                  s.values + (static_cast<int64_t>(f) / kPanel * p.key_length + i) * kPanel + static_cast<int64_t>(f) % kPanel);
   });
@@ -208,9 +213,9 @@ void finish_scores(const AttentionProblem& p, const Block& block, int64_t t, Key
 
 // One block of queries against all keys that it sees, which are packed. Marks rows that see nothing.
 template <class T>
-void attend(const AttentionProblem& p, const Block& block, uint8_t* left_over, const Scratch& s) {
+void attend(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left_over, const Scratch& s) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const int64_t wide = panels(p.value_width) * kPanel;
+  const int64_t wide = padded_width(p);
   KeyRange ranges[kQueries];
   KeyRange all{p.key_length, 0};
   for (int64_t r = 0; r < block.count; ++r) {
@@ -225,7 +230,7 @@ void attend(const AttentionProblem& p, const Block& block, uint8_t* left_over, c
   for (int64_t first = all.first / kPanel * kPanel; first < all.last; first += kKeys) {
     const int64_t keys = std::min(kKeys, all.last - first), columns = panels(keys) * kPanel;
     for (int64_t j = 0; j < columns; j += kPanel)
-      multiply<false>(s.queries, p.key_width, block.count, p.key_width, s.keys + (first + j) * p.key_width, s.scores + j, kKeys);
+      multiply<false>(s.queries, p.key_width, block.count, p.key_width, head.keys + (first + j) * p.key_width, s.scores + j, kKeys);
     for (int64_t r = 0; r < block.count; ++r) {
       float* scores = s.scores + r * kKeys;
       finish_scores<T>(p, block, block.first + r, ranges[r], first, columns, scores);
@@ -242,7 +247,7 @@ void attend(const AttentionProblem& p, const Block& block, uint8_t* left_over, c
       s.maximum[r] = maximum;
     }
     for (int64_t f = 0; f < wide; f += kPanel)
-      multiply<true>(s.scores, kKeys, block.count, keys, s.values + (f / kPanel * p.key_length + first) * kPanel, s.context + f, wide);
+      multiply<true>(s.scores, kKeys, block.count, keys, head.values + (f / kPanel * p.key_length + first) * kPanel, s.context + f, wide);
   }
   for (int64_t r = 0; r < block.count; ++r) {
     const int64_t t = block.first + r;
@@ -257,12 +262,24 @@ void attend(const AttentionProblem& p, const Block& block, uint8_t* left_over, c
   }
 }
 
-bool pack_float(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const Scratch& s) { return pack<float>(p, b, g, last, s); }
-bool pack_half(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const Scratch& s) { return pack<Float16>(p, b, g, last, s); }
-bool pack_brain(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const Scratch& s) { return pack<BFloat16>(p, b, g, last, s); }
-void attend_float(const AttentionProblem& p, const Block& block, uint8_t* left, const Scratch& s) { attend<float>(p, block, left, s); }
-void attend_half(const AttentionProblem& p, const Block& block, uint8_t* left, const Scratch& s) { attend<Float16>(p, block, left, s); }
-void attend_brain(const AttentionProblem& p, const Block& block, uint8_t* left, const Scratch& s) { attend<BFloat16>(p, block, left, s); }
+bool pack_float(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& head) {
+  return pack<float>(p, b, g, last, head);
+}
+bool pack_half(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& head) {
+  return pack<Float16>(p, b, g, last, head);
+}
+bool pack_brain(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& head) {
+  return pack<BFloat16>(p, b, g, last, head);
+}
+void attend_float(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left, const Scratch& s) {
+  attend<float>(p, block, head, left, s);
+}
+void attend_half(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left, const Scratch& s) {
+  attend<Float16>(p, block, head, left, s);
+}
+void attend_brain(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left, const Scratch& s) {
+  attend<BFloat16>(p, block, head, left, s);
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace blocked
@@ -285,21 +302,22 @@ HWY_EXPORT(attend_float);
 HWY_EXPORT(attend_half);
 HWY_EXPORT(attend_brain);
 
-bool pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const Scratch& s) {
-  if (p.type == DataType::kFloat16) return HWY_DYNAMIC_DISPATCH(pack_half)(p, b, g, last, s);
-  if (p.type == DataType::kBFloat16) return HWY_DYNAMIC_DISPATCH(pack_brain)(p, b, g, last, s);
-  return HWY_DYNAMIC_DISPATCH(pack_float)(p, b, g, last, s);
+bool pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& head) {
+  if (p.type == DataType::kFloat16) return HWY_DYNAMIC_DISPATCH(pack_half)(p, b, g, last, head);
+  if (p.type == DataType::kBFloat16) return HWY_DYNAMIC_DISPATCH(pack_brain)(p, b, g, last, head);
+  return HWY_DYNAMIC_DISPATCH(pack_float)(p, b, g, last, head);
 }
 
-void attend(const AttentionProblem& p, const Block& block, uint8_t* left_over, const Scratch& s) {
-  if (p.type == DataType::kFloat16) return HWY_DYNAMIC_DISPATCH(attend_half)(p, block, left_over, s);
-  if (p.type == DataType::kBFloat16) return HWY_DYNAMIC_DISPATCH(attend_brain)(p, block, left_over, s);
-  return HWY_DYNAMIC_DISPATCH(attend_float)(p, block, left_over, s);
+void attend(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left_over, const Scratch& s) {
+  if (p.type == DataType::kFloat16) return HWY_DYNAMIC_DISPATCH(attend_half)(p, block, head, left_over, s);
+  if (p.type == DataType::kBFloat16) return HWY_DYNAMIC_DISPATCH(attend_brain)(p, block, head, left_over, s);
+  return HWY_DYNAMIC_DISPATCH(attend_float)(p, block, head, left_over, s);
 }
 
 }  // namespace blocked
 
 using blocked::Block;
+using blocked::PackedHead;
 using blocked::Scratch;
 
 bool blocks_serve(const AttentionProblem& p) {
@@ -309,32 +327,42 @@ bool blocks_serve(const AttentionProblem& p) {
 }
 
 void attend_blocked(const AttentionProblem& p, uint8_t* left_over, BufferPool* pool) {
-  const int64_t blocks = (p.query_length + blocked::kQueries - 1) / blocked::kQueries, tasks = p.batch * p.heads * blocks;
+  const int64_t blocks = (p.query_length + blocked::kQueries - 1) / blocked::kQueries;
+  const int64_t packs = p.batch * p.kv_heads, group = p.heads / p.kv_heads;  // key/value heads; query heads of each
   const double work = static_cast<double>(p.batch * p.heads * p.query_length) * static_cast<double>(p.key_length) *
                       static_cast<double>(p.key_width + p.value_width);
   constexpr double kWorthThreads = 1 << 17;
-  const int threads = work < kWorthThreads || omp_in_parallel() ? 1 : static_cast<int>(std::min<int64_t>(omp_get_max_threads(), tasks));
-  const size_t bytes = Scratch::bytes(p);
-  const BufferRef memory = pool ? pool->acquire(bytes * static_cast<size_t>(threads)) : BufferRef::allocate(bytes * static_cast<size_t>(threads));
-  const int64_t group = p.heads / p.kv_heads;
+  const bool alone = work < kWorthThreads || omp_in_parallel();
+  const auto threads = alone ? 1 : static_cast<int>(std::min<int64_t>(omp_get_max_threads(), packs * group * blocks));
+  // So many heads are packed at a time, then all threads attend to them: as much memory as the threads need, no more.
+  const int64_t slots = std::min<int64_t>(threads, packs);
+  const size_t packed = PackedHead::numbers(p), own = Scratch::numbers(p);
+  const size_t bytes = (static_cast<size_t>(slots) * (packed + 16) + static_cast<size_t>(threads) * own) * sizeof(float);
+  const BufferRef buffer = pool ? pool->acquire(bytes) : BufferRef::allocate(bytes);
+  auto* memory = reinterpret_cast<float*>(buffer->data());
+  float* finite = memory + static_cast<size_t>(slots) * packed;  // 1 where all values of a slot's head are finite
+  float* scratch = finite + static_cast<size_t>(slots) * 16;
 #pragma omp parallel num_threads(threads) if (threads > 1)
   {
-    const Scratch s(p, memory->data() + bytes * static_cast<size_t>(omp_get_thread_num()));
-    int64_t packed = -1;  // the batch and key/value head in the scratch memory
-    bool finite = false;
+    const Scratch s(p, scratch + static_cast<size_t>(omp_get_thread_num()) * own);
+    for (int64_t first = 0; first < packs; first += slots) {
+      const int64_t count = std::min(slots, packs - first);
 #pragma omp for schedule(dynamic, 1)
-    for (int64_t task = 0; task < tasks; ++task) {
-      const int64_t b = task / blocks / p.heads, h = task / blocks % p.heads, g = h / group;
-      const Block block{b, h, task % blocks * blocked::kQueries,
-                        std::min(blocked::kQueries, p.query_length - task % blocks * blocked::kQueries)};
-      if (packed != b * p.kv_heads + g) {
-        packed = b * p.kv_heads + g;
-        finite = blocked::pack(p, b, g, visible_keys(p, b, p.query_length - 1).last, s);
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t b = (first + i) / p.kv_heads, g = (first + i) % p.kv_heads;
+        const PackedHead head(p, memory + static_cast<size_t>(i) * packed);
+        finite[i * 16] = blocked::pack(p, b, g, visible_keys(p, b, p.query_length - 1).last, head) ? 1.0F : 0.0F;
       }
-      if (finite) {
-        blocked::attend(p, block, left_over, s);
-      } else {
-        std::memset(left_over + (b * p.heads + h) * p.query_length + block.first, 1, static_cast<size_t>(block.count));
+#pragma omp for schedule(dynamic, 1)
+      for (int64_t task = 0; task < count * group * blocks; ++task) {
+        const int64_t i = task / blocks / group, pack = first + i, start = task % blocks * blocked::kQueries;
+        const int64_t b = pack / p.kv_heads, h = pack % p.kv_heads * group + task / blocks % group;
+        const Block block{b, h, start, std::min(blocked::kQueries, p.query_length - start)};
+        if (finite[i * 16] != 0) {
+          blocked::attend(p, block, PackedHead(p, memory + static_cast<size_t>(i) * packed), left_over, s);
+        } else {
+          std::memset(left_over + (b * p.heads + h) * p.query_length + start, 1, static_cast<size_t>(block.count));
+        }
       }
     }
   }

@@ -1,6 +1,6 @@
 // Attention of many queries by blocks, with an online softmax (Milakov and Gimelshein, "Online normalizer calculation for
 // softmax", 2018; Dao et al., "FlashAttention", 2022): no (Tq, Tk) matrix exists. Extra memory is that of the keys and
-// values of one head and of one block, for each thread.
+// values of one head, and of one block, for each thread (of all heads, if these are fewer).
 #pragma once
 
 #include "ops/support/attention_problem.h"

@@ -1,11 +1,13 @@
 // What must hold for ai.attune::Attention whatever the numbers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "ops/op.h"
 #include "ops/support/philox.h"
 #include "tests/support/attention_cases.h"
 
@@ -245,6 +247,25 @@ TEST(AttentionSampling, DrawsFollowTheWeights) {
   EXPECT_EQ(weights(c), w);  // the same call gives the same draws
   c[kAttentionDraw] = Tensor::scalar<int64_t>(1);
   EXPECT_NE(weights(c), w);
+}
+
+TEST(AttentionMemory, GrowsWithTheSumOfTheLengths) {
+  CaseGenerator g(1);
+  const auto peak = [&](int64_t n) {
+    AttentionCase c;
+    for (const auto input : {kAttentionQuery, kAttentionKey, kAttentionValue}) c[input] = g.normal({1, 1, n, 32});
+    Graph graph;
+    const Node* node = c.add_to(graph);
+    const auto kernel = find_op("ai.attune", "Attention", 1)->prepare(SimpleContext(*node, 1));
+    BufferPool pool;
+    SimpleCall call({c[kAttentionQuery], c[kAttentionKey], c[kAttentionValue]}, 1, &pool);
+    kernel->run(call);
+    return static_cast<double>(pool.peak_bytes());
+  };
+  const double half = peak(1024), whole = peak(2048);
+  EXPECT_LT(whole, 2.5 * half);
+  const double lengths = 2048 * 32 * sizeof(float);
+  EXPECT_LT(whole, 4 * lengths + omp_get_max_threads() * 100e3);  // weights would be 64 times `lengths`
 }
 
 // Known answers of the authors' Random123 distribution (kat_vectors).
