@@ -334,9 +334,11 @@ void attend_blocked(const AttentionProblem& p, uint8_t* left_over, BufferPool* p
   constexpr double kWorthThreads = 1 << 17;
   const bool alone = work < kWorthThreads || omp_in_parallel();
   const auto threads = alone ? 1 : static_cast<int>(std::min<int64_t>(omp_get_max_threads(), packs * group * blocks));
-  // So many heads are packed at a time, then all threads attend to them: as much memory as the threads need, no more.
-  const int64_t slots = std::min<int64_t>(threads, packs);
+  // So many heads are packed at a time, then all threads attend to them: one for each thread, more where they are small.
   const size_t packed = PackedHead::numbers(p), own = Scratch::numbers(p);
+  constexpr size_t kSmall = size_t{1} << 20;
+  const int64_t small = threads > 1 ? static_cast<int64_t>(kSmall / std::max<size_t>(packed, 1)) : 1;
+  const int64_t slots = std::min(std::max<int64_t>(threads, small), packs);
   const size_t bytes = (static_cast<size_t>(slots) * (packed + 16) + static_cast<size_t>(threads) * own) * sizeof(float);
   const BufferRef buffer = pool ? pool->acquire(bytes) : BufferRef::allocate(bytes);
   auto* memory = reinterpret_cast<float*>(buffer->data());
