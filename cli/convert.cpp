@@ -152,7 +152,7 @@ Action add_convert(CLI::App& command) {
   command
       .add_option(
           "--tolerance", o->tolerance,
-          "Largest difference, relative to the largest value of an output (default: 1e-4; float16 1e-2, int8 5e-3)")
+          "Largest difference, relative to the largest value of an output (default: 1e-4; float16 and int8 2e-2)")
       ->check(CLI::NonNegativeNumber);
   command
       .add_option("--max-rewrites", o->max_rewrites,

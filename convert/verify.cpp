@@ -129,7 +129,7 @@ double default_tolerance(const Model& model) {
     for (const std::string_view type : {"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "QuantizeLinear"})
       quantized = quantized || n.is(type);
   });
-  return half ? 1e-2 : quantized ? 5e-3 : 1e-4;
+  return half || quantized ? 2e-2 : 1e-4;
 }
 
 Verification verify(const Model& source, const Model& result, const VerifyOptions& options) {

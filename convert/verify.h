@@ -35,8 +35,8 @@ struct Verification {
   bool passed() const { return compared > 0 && largest_relative <= tolerance; }
 };
 
-// 1e-4 for float32 models; 1e-2 if values are float16 or bfloat16 somewhere, 5e-3 if they are quantised on the way (there the order
-// of operations moves a result by a rounding step).
+// 1e-4 for float32 models; 2e-2 if values are float16, bfloat16 or quantised somewhere: there the order of operations moves a
+// value by a rounding step (1/2048 of it, 1/255 of the range), which the layers after it amplify.
 double default_tolerance(const Model& model);
 
 // Runs both models on made-up inputs: every dynamic dimension at several sizes, masks with all kinds of padding, flags

@@ -8,8 +8,8 @@
 namespace attune {
 namespace {
 
-// A folded result may be this much larger than what it was computed from, or this large.
-constexpr size_t kMaxGrowth = 2;
+// A folded result may be as large as the constants that only it was computed from, or this large: weights that others
+// read, too, aren't copied.
 constexpr size_t kAlwaysAllowedBytes = 16384;
 
 // The value of a Constant node, in any of its spellings; undefined if it is none of these.
@@ -40,10 +40,10 @@ bool foldable(const Node& n, int64_t opset) {
 bool small_enough(const Node& n, const std::vector<Datum>& results) {
   size_t before = 0, after = 0;
   for (const Value* v : n.inputs())
-    if (v) before += v->constant()->bytes();
+    if (v && v->uses().size() == 1) before += v->constant()->bytes();
   for (const Datum& d : results)
     if (d.kind() == Datum::Kind::kTensor) after += d.tensor().bytes();
-  return after <= kAlwaysAllowedBytes || after <= kMaxGrowth * before;
+  return after <= kAlwaysAllowedBytes || after <= before;
 }
 
 class Folder {

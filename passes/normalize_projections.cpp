@@ -46,6 +46,7 @@ std::string why_not_cut(const Match& m) {
   const Value* weight = m["weight"];
   if (!weight->constant() || weight->tensor_type().rank() != 2 || !is_float(weight->element_type()))
     return "its weight is not a constant matrix";
+  if (weight->uses().size() > 1) return "its weight has other users, and would be copied for them";
   const Value* bias = m["bias"];
   if (bias && (!bias->constant() || bias->tensor_type().rank() != 1 ||
                !(bias->tensor_type().dim(0) == weight->tensor_type().dim(1))))
