@@ -10,6 +10,7 @@
 #include "graph/data_type.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "ops/support/load_half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attune {
@@ -19,13 +20,10 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::ScalableTag<float>;
 using Vector = hn::Vec<Floats>;
-using Halves = hn::Rebind<hwy::float16_t, Floats>;
 using Brains = hn::Rebind<hwy::bfloat16_t, Floats>;
 
 HWY_INLINE Vector load(const float* p) { return hn::LoadU(Floats(), p); }
-HWY_INLINE Vector load(const Float16* p) {
-  return hn::PromoteTo(Floats(), hn::LoadU(Halves(), reinterpret_cast<const hwy::float16_t*>(p)));
-}
+HWY_INLINE Vector load(const Float16* p) { return attune::HWY_NAMESPACE::load_half(Floats(), p); }
 HWY_INLINE Vector load(const BFloat16* p) {
   return hn::PromoteTo(Floats(), hn::LoadU(Brains(), reinterpret_cast<const hwy::bfloat16_t*>(p)));
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/support/load_half-inl.h"
 #include "ops/support/panel_block.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -31,21 +32,7 @@ HWY_INLINE VF load_weights(const std::byte* panel, int64_t k, size_t v) {
   if constexpr (kStorage == Storage::kFloat32) {
     return hn::Load(df, reinterpret_cast<const float*>(panel) + at);
   } else if constexpr (kStorage == Storage::kFloat16) {
-#if HWY_TARGET <= HWY_AVX2
-    const hn::Rebind<hwy::float16_t, DF> d16;
-    return hn::PromoteTo(df, hn::Load(d16, reinterpret_cast<const hwy::float16_t*>(panel) + at));
-#else
-    // Highway 1.0's emulation makes infinities and NaN finite. Scaling the bits serves subnormals too.
-    const hn::Rebind<uint16_t, DF> d16;
-    const hn::Rebind<int32_t, DF> d32;
-    const auto bits = hn::PromoteTo(d32, hn::Load(d16, reinterpret_cast<const uint16_t*>(panel) + at));
-    const auto magnitude = hn::And(bits, hn::Set(d32, 0x7fff));
-    const VF finite = hn::Mul(hn::BitCast(df, hn::ShiftLeft<13>(magnitude)), hn::Set(df, 0x1p112F));
-    const auto special = hn::Gt(magnitude, hn::Set(d32, 0x7bff));
-    const VF infinite = hn::BitCast(df, hn::IfThenElseZero(special, hn::Set(d32, 0x7f800000)));
-    const VF sign = hn::BitCast(df, hn::ShiftLeft<16>(hn::And(bits, hn::Set(d32, 0x8000))));
-    return hn::Or(hn::Or(finite, infinite), sign);
-#endif
+    return load_half(df, reinterpret_cast<const hwy::float16_t*>(panel) + at);
   } else if constexpr (kStorage == Storage::kBFloat16) {
     const hn::Rebind<hwy::bfloat16_t, DF> d16;
     return hn::PromoteTo(df, hn::Load(d16, reinterpret_cast<const hwy::bfloat16_t*>(panel) + at));
