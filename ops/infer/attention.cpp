@@ -93,6 +93,12 @@ void infer_onnx_attention(NodeInference& n) {
   n.set(3, type, Dims{batch, heads, queries, length});
 }
 
+// Query (B, H, S, E), key (B, G, T, E), value (B, G, T, F).
+void infer_flex_attention(NodeInference& n) {
+  for (size_t i = 0; i < 3; ++i) n.expect_rank(i, 4);
+  n.set(0, n.element(0), Dims{n.dim(0, 0), n.dim(0, 1), n.dim(0, 2), n.dim(2, 3)});
+}
+
 // ---- com.microsoft
 
 bool shares_buffer(const NodeInference& n) { return n.node().attr_int("past_present_share_buffer", 0) != 0; }
@@ -156,6 +162,7 @@ InferRules attention_rules() {
       {"ai.attune", "Attention", 1, infer_attune_attention},
       {"ai.attune", "RelativePositionBias", 3, infer_relative_position_bias},
       {"", "Attention", 3, infer_onnx_attention},
+      {"ai.onnx.preview", "FlexAttention", 3, infer_flex_attention},
       {"com.microsoft", "Attention", 2, [](NodeInference& n) { infer_packed_attention(n, n.element(0), 4); }},
       {"com.microsoft", "QAttention", 5, [](NodeInference& n) { infer_packed_attention(n, n.element(3), 8); }},
       {"com.microsoft", "MultiHeadAttention", 1, [](NodeInference& n) { infer_multi_head_attention(n, 6); }},

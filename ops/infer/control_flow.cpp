@@ -211,10 +211,30 @@ void infer_scan(NodeInference& n) {
                             : with_axis(body.outputs()[k]->type(), length, output_axes[k - count], n));
 }
 
+// The body maps elements of sequences (and tensors, which are the same for all) to elements of sequences.
+void infer_sequence_map(NodeInference& n) {
+  Graph& body = body_of(n, "body");
+  if (body.inputs().size() != n.input_count())
+    n.fail(fmt::format("{} inputs for a body of {}", n.input_count(), body.inputs().size()));
+  expect_outputs(n, body, n.output_count());
+  const ConditionalScope scope(n);
+  GraphInference graphs(n.inference());
+  for (size_t i = 0; i < n.input_count(); ++i) {
+    const ValueType& type = n.type(i);
+    const bool mapped = type.kind == ValueType::Kind::kSequence && type.element;
+    graphs.assign(*body.inputs()[i], mapped ? *type.element : type, std::nullopt);
+  }
+  graphs.infer(body);
+  for (size_t k = 0; k < n.output_count(); ++k) n.set_type(k, ValueType::sequence(body.outputs()[k]->type()));
+}
+
 }  // namespace
 
 InferRules control_flow_rules() {
-  return {{"", "If", 1, infer_if}, {"", "Loop", 0, infer_loop}, {"", "Scan", 1, infer_scan}};
+  return {{"", "If", 1, infer_if},
+          {"", "Loop", 0, infer_loop},
+          {"", "Scan", 0, infer_scan},
+          {"", "SequenceMap", 1, infer_sequence_map}};
 }
 
 }  // namespace attune

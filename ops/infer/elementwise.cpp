@@ -226,6 +226,7 @@ void infer_where(NodeInference& n) {
   const auto operands = broadcast_operands(n, n.element(1) != DataType::kUndefined ? n.element(1) : n.element(2));
   if (operands.empty()) return;
   const SymbolicTensor &condition = operands[0], &x = operands[1], &y = operands[2];
+  if (!condition.is_integer()) n.fail("the condition isn't boolean");
   SymbolicTensor out{x.type, x.shape, {}, {}};
   const auto choose = [&](size_t i, const auto& a, const auto& b, auto unknown) {
     if (condition.integers[i].is(1)) return a;

@@ -86,6 +86,8 @@ void infer_range(NodeInference& n) {
   const auto start = n.elements(0), limit = n.elements(1), delta = n.elements(2);
   n.set(0, type, Dims{Dim()});
   if (!start || !limit || !delta || start->size() != 1 || limit->size() != 1 || delta->size() != 1) return;
+  if (start->is_integer() != limit->is_integer() || start->is_integer() != delta->is_integer())
+    n.fail("start, limit and delta have different element types");
   if (start->is_integer()) {
     const Dim a = start->integers[0], b = limit->integers[0], step = delta->integers[0];
     if (step.is(0)) n.fail("a delta of 0");

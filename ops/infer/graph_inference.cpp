@@ -71,6 +71,8 @@ void GraphInference::infer(Graph& graph) {
 }
 
 std::vector<Value*> GraphInference::infer(Node& node) {
+  if (--inference_.budget_ < 0)
+    throw Error(Error::Kind::kLimit, "types don't settle: bodies or functions nest too deeply");
   return within([&] { return node.label(); },
                 [&] {
                   NodeInference context(inference_, node);
@@ -177,6 +179,8 @@ ValueType GraphInference::merge(const ValueType& declared, const ValueType& infe
   const auto contradiction = [&] {
     invalid(fmt::format("declared as {}, but it is {}", declared.to_string(), inferred.to_string()));
   };
+  if (inferred.kind == Kind::kOptional && declared.kind != Kind::kOptional && inferred.element)
+    return merge(declared, *inferred.element);
   if (declared.kind != inferred.kind) contradiction();
   ValueType out = inferred;
   if (declared.element && inferred.element) {

@@ -37,6 +37,7 @@ Inference::Inference(Graph& graph, const std::map<std::string, int64_t>& opset_i
 
 void Inference::run() {
   fresh_ = first_fresh(*root_);
+  refill_budget();
   GraphInference inference(*this);
   for (Value* input : root_->inputs()) {
     ValueType type = input->type();
@@ -45,6 +46,12 @@ void Inference::run() {
   }
   inference.infer(*root_);
   inference.resolve_all(*root_);
+}
+
+void Inference::refill_budget() {
+  int64_t nodes = 0;
+  root_->for_each_node([&](const Node&) { ++nodes; });
+  budget_ = 100'000 + 100 * nodes;
 }
 
 const SymbolicTensor* Inference::contents(const Value* value) const {
@@ -82,6 +89,7 @@ std::optional<std::vector<int64_t>> Inference::constant_integers(const Value* va
 }
 
 void Inference::update(Node* node) {
+  budget_ = std::max<int64_t>(budget_, 100'000);
   GraphInference inference(*this);
   const size_t equalities = equal_.size();
   std::deque<Node*> queue{node};

@@ -34,7 +34,8 @@ class Inference {
   // Infers the graph of the model and all bodies, and sets the types of values. An inferred dimension replaces a
   // declared symbol, a declared number stays; a dimension nothing is known of gets a fresh symbol "?N" that tracks
   // equality. Keeps references to `model`.
-  // Throws Error(kInvalidModel) that names the node where types or shapes contradict.
+  // Throws Error(kInvalidModel) that names the node where types or shapes contradict, Error(kLimit) where loops or
+  // calls nest so deeply that it would take too long.
   explicit Inference(const Model& model);
   Inference(Graph& graph, const std::map<std::string, int64_t>& opset_imports);
 
@@ -56,6 +57,7 @@ class Inference {
   friend class CallScope;
 
   void run();
+  void refill_budget();
 
   struct Constant {
     Tensor tensor;  // held, so that its address stands for no other
@@ -70,6 +72,7 @@ class Inference {
   std::map<std::string, Dim, std::less<>> equal_;  // fresh symbols that turned out to equal something
   int64_t fresh_ = 0;                              // the next "?N"
   int64_t scope_ = 0;                              // symbols below are not bound
+  int64_t budget_ = 0;                             // nodes that may still be inferred
   int depth_ = 0;                                  // of nested function calls
 };
 

@@ -173,10 +173,16 @@ Window window_of(const NodeInference& n, size_t axes) {
 Dim window_count(const Window& w, size_t axis, size_t axes, const Dim& size, const Dim& kernel) {
   const int64_t stride = w.strides[axis];
   if (w.auto_pad == "SAME_UPPER" || w.auto_pad == "SAME_LOWER") return Dim::ceil_divide(size, stride);
-  const int64_t padding = w.auto_pad == "VALID" ? 0 : w.pads[axis] + w.pads[axes + axis];
+  const Dim begin = w.pads[axis];
+  const Dim padding = w.auto_pad == "VALID" ? Dim(0) : begin + w.pads[axes + axis];
   const Dim reach = (kernel - 1) * Dim(w.dilations[axis]) + 1;
   const Dim room = size + padding - reach;
-  return (w.ceil_mode ? Dim::ceil_divide(room, stride) : Dim::floor_divide(room, stride)) + 1;
+  if (!w.ceil_mode) return Dim::floor_divide(room, stride) + 1;
+  // A window that would start in the padding at the end is dropped.
+  const Dim count = Dim::ceil_divide(room, stride) + 1;
+  const Dim beyond = (count - 1) * stride - size - begin;  // where the last one starts, from the padding's beginning
+  if (!beyond.constant()) return {};
+  return beyond.at_least(0) ? count - 1 : count;
 }
 
 void infer_conv(NodeInference& n, DataType type, size_t weight) {
@@ -199,11 +205,9 @@ void infer_conv(NodeInference& n, DataType type, size_t weight) {
 void infer_pool(NodeInference& n) {
   const auto x = n.shape(0);
   const auto kernel = n.node().attr_ints("kernel_shape");
-  if (!x || n.node().attr_int("ceil_mode", 0) != 0) {
-    // With ceil_mode a window that starts in the padding at the end is dropped: known for numbers only.
-    const std::optional<Dims> unknown = x ? std::optional(Dims(x->size())) : std::nullopt;
-    for (size_t k = 0; k < 2; ++k) n.set(k, k == 0 ? n.element(0) : DataType::kInt64, unknown);
-    return;
+  if (!x) {
+    n.set(0, n.element(0));
+    return n.set(1, DataType::kInt64);
   }
   if (x->size() != kernel.size() + 2) n.fail("kernel_shape doesn't fit the input");
   const Window window = window_of(n, kernel.size());

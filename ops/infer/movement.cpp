@@ -120,15 +120,20 @@ void infer_concat(NodeInference& n) {
 
 constexpr int64_t kFar = INT32_MAX;  // exporters write "to the end" as INT32_MAX or INT64_MAX
 
-// Where a bound lies on an axis of `size`, for steps forward: in [0, size].
-Dim clamp_bound(const Dim& bound, const Dim& size) {
+// Where a bound lies on an axis of `size`, for steps forward: not before its beginning, maybe beyond its end.
+Dim from_begin(const Dim& bound, const Dim& size) {
   const auto constant = bound.constant();
-  if (constant && *constant >= kFar) return size;
   if (constant && *constant <= -kFar) return 0;
-  if (bound.at_least(0)) return Dim::minimum(bound, size);
+  if (bound.at_least(0)) return bound;
   // -n counts from the end; nobody writes it for an n that may be 0, where it would mean the beginning.
   if ((Dim(0) - bound).at_least(0)) return Dim::maximum(size + bound, 0);
   return {};
+}
+
+// At most `size`; what exporters mean by the end is the end.
+Dim cut(const Dim& bound, const Dim& size) {
+  const auto constant = bound.constant();
+  return constant && *constant >= kFar ? size : Dim::minimum(bound, size);
 }
 
 int64_t saturating_bound(int64_t bound, int64_t size, int64_t low, int64_t high) {
@@ -144,9 +149,9 @@ struct SliceRange {
 SliceRange slice_range(const Dim& size, const Dim& start, const Dim& end, int64_t step) {
   const auto s = start.constant(), e = end.constant(), d = size.constant();
   if (step > 0) {
-    const Dim first = clamp_bound(start, size), last = clamp_bound(end, size);
-    const Dim span = Dim::maximum(last - first, 0);
-    return {Dim::ceil_divide(span, step), first.constant()};
+    // A beginning beyond the end leaves nothing, as the end is cut.
+    const Dim first = from_begin(start, size), last = cut(from_begin(end, size), size);
+    return {Dim::ceil_divide(Dim::maximum(last - first, 0), step), cut(first, size).constant()};
   }
   if (d == 0) return {0, 0};
   if (s && e && d) {

@@ -146,6 +146,22 @@ bool write_attribute(const std::string& name, const Attribute& attribute, onnx::
       attribute);
 }
 
+// What ONNX's inference functions take for granted.
+void check_signature(const NodeInference& n, const onnx::OpSchema& schema) {
+  const auto most = static_cast<size_t>(schema.max_input());
+  if (n.input_count() > most) n.fail(fmt::format("{} inputs, at most {} expected", n.input_count(), most));
+  for (size_t i = 0; i < schema.inputs().size(); ++i) {
+    const bool needed =
+        schema.inputs()[i].GetOption() == onnx::OpSchema::Single ||
+        (schema.inputs()[i].GetOption() == onnx::OpSchema::Variadic && i < static_cast<size_t>(schema.min_input()));
+    if (needed && !n.has(i)) n.fail(fmt::format("input {} is missing", i));
+  }
+  if (n.output_count() > static_cast<size_t>(schema.max_output()))
+    n.fail(fmt::format("{} outputs, at most {} expected", n.output_count(), schema.max_output()));
+  for (const auto& [name, attribute] : schema.attributes())
+    if (attribute.required && !n.node().has(name)) n.fail(fmt::format("attribute '{}' is missing", name));
+}
+
 // ONNX's view of a node.
 class SchemaContext : public onnx::InferenceContext {
  public:
@@ -200,6 +216,7 @@ void infer_by_schema(NodeInference& n) {
   const auto* schema = onnx::OpSchemaRegistry::Schema(node.type(), version, node.domain());
   if (!schema || !schema->has_type_and_shape_inference_function()) return;
   if (!node.subgraphs().empty()) return;
+  check_signature(n, *schema);
   SchemaContext context(n);
   try {
     schema->GetTypeAndShapeInferenceFunction()(context);
