@@ -1,7 +1,7 @@
 // Control flow, functions, sequences; updates after a rewrite; malformed models.
 #include <gmock/gmock.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "tests/infer/rows.h"
 
@@ -195,6 +195,7 @@ TEST(InferAgain, GivesTheSameTypes) {
   EXPECT_EQ(outputs(), first);
 }
 
+#ifdef NDEBUG  // not with sanitizers
 TEST(InferSpeed, LargeModelsTakeLessThanHalfASecond) {
   Model model = parse_graph("g (float[b,n,512] x) => (y) <float[512,512] w> { y = Identity(x) }");
   Graph& graph = *model.graph;
@@ -217,13 +218,14 @@ TEST(InferSpeed, LargeModelsTakeLessThanHalfASecond) {
     x = op("Add", {x, back});
   }
   graph.set_output(0, x);
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();
   const Inference inference(model);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   EXPECT_EQ(x->type().to_string(), "float(b,n,512)");
-  EXPECT_LT(seconds.count(), 0.5);
-  RecordProperty("seconds", std::to_string(seconds.count()));
+  EXPECT_LT(seconds, 0.5);
+  RecordProperty("seconds", std::to_string(seconds));
 }
+#endif
 
 }  // namespace
 }  // namespace attune
