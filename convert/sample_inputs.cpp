@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <random>
 #include <unordered_set>
@@ -42,6 +43,39 @@ std::optional<int64_t> table_rows(const Value* value, std::unordered_set<const V
   return rows;
 }
 
+// The side of the square grid of patches that a vision model has position embeddings for: constants
+// (1, N, width) where N is a square number, or one more or two more (class and distillation tokens).
+std::optional<int64_t> grid_side(const Graph& graph, int64_t width) {
+  for (const auto& constant : graph.constants()) {
+    const TensorType& t = constant->tensor_type();
+    const auto count = t.dim(-2).constant();
+    if (t.rank() != 3 || !t.dim(0).is(1) || !t.dim(-1).is(width) || !count || !is_float(t.element)) continue;
+    for (int64_t tokens = 0; tokens <= 2; ++tokens) {
+      const auto side = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(*count - tokens))));
+      if (side > 1 && side * side == *count - tokens) return side;
+    }
+  }
+  return std::nullopt;
+}
+
+// Sizes that a convolution over the input asks for: its channels, and of an image cut into patches the height and width
+// that position embeddings exist for.
+void bind_convolution(const Value& input, Dims& dims) {
+  for (const Use& use : input.uses()) {
+    const Node& n = *use.node;
+    if (!n.is("Conv") || use.index != 0 || !n.input(1) || !n.input(1)->constant() || dims.size() < 3) continue;
+    const Shape& weights = n.input(1)->constant()->shape();
+    if (weights.rank() != dims.size()) continue;
+    if (!dims[1].constant()) dims[1] = Dim(weights[1] * n.attr_int("group", 1));
+    const std::vector<int64_t> strides = n.attr_ints("strides");
+    const bool patches =
+        dims.size() == 4 && strides.size() == 2 && strides[0] == weights[2] && strides[1] == weights[3];
+    const auto side = patches ? grid_side(*input.graph(), weights[0]) : std::nullopt;
+    for (size_t axis = 2; side && axis < 4; ++axis)
+      if (!dims[axis].constant()) dims[axis] = Dim(*side * strides[axis - 2]);
+  }
+}
+
 SampleInput describe(const Value& input) {
   const TensorType& t = input.tensor_type();
   const std::string name(input.name());
@@ -51,7 +85,10 @@ SampleInput describe(const Value& input) {
   SampleInput s{name, InputRole::kFloat, t.element, *t.shape, 0};
   for (size_t i = 0; i < s.dims.size(); ++i)
     if (!s.dims[i].known()) s.dims[i] = Dim::symbol(fmt::format("{}#{}", name, i));
-  if (is_float(t.element)) return s;
+  if (is_float(t.element)) {
+    bind_convolution(input, s.dims);
+    return s;
+  }
   if (t.element == DataType::kBool) {
     const bool one = std::all_of(s.dims.begin(), s.dims.end(), [](const Dim& d) { return d.is(1); });
     s.role = one ? InputRole::kFlag : InputRole::kMask;

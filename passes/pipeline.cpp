@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "passes/attention_conversions.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
@@ -40,12 +42,32 @@ constexpr Pass kPipeline[] = {
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
 };
 
+// Sizes of inputs and outputs that were dynamic and are not any more.
+void note_fixed_sizes(std::span<Value* const> values, const std::vector<ValueType>& before, const char* what,
+                      Report& report) {
+  for (size_t i = 0; i < values.size() && i < before.size(); ++i) {
+    const auto &was = before[i].tensor.shape, &is = values[i]->tensor_type().shape;
+    if (!was || !is || was->size() != is->size()) continue;
+    for (size_t axis = 0; axis < was->size(); ++axis)
+      if (!(*was)[axis].constant() && (*is)[axis].constant())
+        report.notes.push_back(fmt::format("{} '{}': dimension {} was '{}', is {}", what, values[i]->name(), axis,
+                                           (*was)[axis].to_string(), (*is)[axis].to_string()));
+  }
+}
+
+std::vector<ValueType> types_of(std::span<Value* const> values) {
+  std::vector<ValueType> types;
+  for (const Value* v : values) types.push_back(v->type());
+  return types;
+}
+
 }  // namespace
 
 std::span<const Pass> pipeline() { return kPipeline; }
 
 void optimize(Model& model, Report& report, const PassOptions& options) {
   PassContext context{model, report, options};
+  const auto inputs = types_of(model.graph->inputs()), outputs = types_of(model.graph->outputs());
   for (const Pass& pass : pipeline())
     report.pass_counts[std::string(pass.name)] +=
         within([&] { return "pass " + std::string(pass.name); }, [&] { return pass.run(context); });
@@ -55,6 +77,8 @@ void optimize(Model& model, Report& report, const PassOptions& options) {
   for (auto& miss : pattern::explain_anchors(anchored, model)) report.near_misses.push_back(std::move(miss));
   if (!model.opset_imports.contains("ai.attune")) model.opset_imports["ai.attune"] = 1;
   model.graph->sort();
+  note_fixed_sizes(model.graph->inputs(), inputs, "input", report);
+  note_fixed_sizes(model.graph->outputs(), outputs, "output", report);
 }
 
 }  // namespace attune
