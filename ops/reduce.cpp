@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <type_traits>
 
 #include "ops/op.h"
 #include "ops/support/elements.h"
@@ -42,7 +43,8 @@ struct MeanReduction : SumReduction {
   template <class C>
   static C finish(C x, int64_t n) {
     if constexpr (std::is_integral_v<C>) {
-      return n == 0 ? C{0} : static_cast<C>(x / static_cast<C>(n));
+      using Wide = std::common_type_t<C, int64_t>;
+      return n == 0 ? C{0} : static_cast<C>(static_cast<Wide>(x) / static_cast<Wide>(n));
     } else {
       return x / static_cast<C>(n);
     }
@@ -117,10 +119,10 @@ struct SumSquareReduction : SumReduction {
 struct L1Reduction : SumReduction {
   template <class C>
   static C map(C x) {
-    if constexpr (std::is_unsigned_v<C>) {
-      return x;
+    if constexpr (std::is_floating_point_v<C>) {
+      return std::abs(x);
     } else {
-      return x < 0 ? static_cast<C>(-x) : x;
+      return x < 0 ? static_cast<C>(0 - static_cast<uint64_t>(x)) : x;
     }
   }
 };

@@ -1,6 +1,3 @@
-// Tests aren't compiled for OpenMP; nothing here runs on several threads.
-#pragma GCC diagnostic ignored "-Wunknown-pragmas"
-
 #include "ops/support/loop.h"
 
 #include <gmock/gmock.h>
