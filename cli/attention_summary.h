@@ -18,11 +18,11 @@ struct AttentionFeed {
 };
 
 struct AttentionSummary {
-  std::string node;   // label of the operator, or of the softmax
-  std::string place;  // labels of the nodes around its body; empty at the top
-  std::string form;   // "softmax" or the operator's name
-  std::string kind;   // "self", "cross", or empty if it can't be told
-  std::string score;  // "product" or "additive"
+  std::string node;                            // label of the operator, or of the softmax
+  std::string place;                           // labels of the nodes around its body; empty at the top
+  std::string form;                            // "softmax" or the operator's name
+  std::string kind;                            // "self", "cross", or empty if it can't be told
+  std::string score;                           // "product" or "additive"
   std::string heads, head_width, value_width;  // symbolic; "?" if unknown
   AttentionFeed query, key, value;
   std::vector<std::string> masks;  // "'causal_mask' (Where) of 'attention_mask'", "causal", ...

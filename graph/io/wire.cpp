@@ -135,21 +135,46 @@ void append_varint(std::string& out, uint64_t value) {
 
 size_t varint_size(uint64_t value) { return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7; }
 
+// The field of a tensor whose content is what raw_data would hold: raw_data itself, or one packed run of floats or
+// doubles of the tensor's own type that is worth keeping out.
+uint32_t raw_field(std::string_view all, size_t begin, size_t end) {
+  constexpr uint32_t kDataType = 2, kFloatData = 4, kDoubleData = 10;
+  constexpr size_t kWorthIt = 4096;
+  uint32_t candidate = 0, runs = 0;
+  bool float_type = false, double_type = false;
+  Fields f(all, begin, end);
+  while (f.next()) {
+    if (f.number() == kRawData) return kRawData;
+    if (f.number() == kDataType && f.size() == 1) {
+      const char type = f.content()[0];
+      float_type = type == 1 || type == 14;
+      double_type = type == 11 || type == 15;
+    }
+    if (f.number() == kFloatData || f.number() == kDoubleData) {
+      ++runs;
+      if (f.delimited() && f.size() >= kWorthIt) candidate = f.number();
+    }
+  }
+  const bool fits = (candidate == kFloatData && float_type) || (candidate == kDoubleData && double_type);
+  return runs == 1 && fits ? candidate : kRawData;
+}
+
 // Lengths of nested messages are written in five bytes, so that they can be filled in afterwards.
 constexpr size_t kPaddedLength = 5;
 
 void append_skeleton(std::string_view all, size_t begin, size_t end, Message kind, int depth, std::string& out) {
   if (depth > kMaxDepth)
     throw Error(Error::Kind::kLimit, fmt::format("the file nests deeper than {} messages", kMaxDepth));
+  const uint32_t raw = kind == Message::kTensor ? raw_field(all, begin, end) : 0;
   Fields f(all, begin, end);
   while (f.next()) {
     if (!f.delimited()) {
       out.append(f.whole());
       continue;
     }
-    if (kind == Message::kTensor && f.number() == kRawData) {
+    if (kind == Message::kTensor && f.number() == raw) {
       const std::string reference = encode({f.payload(), f.size()});
-      out.append(f.tag());
+      append_varint(out, kRawData << 3 | kDelimited);
       append_varint(out, reference.size());
       out.append(reference);
       continue;

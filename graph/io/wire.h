@@ -1,8 +1,8 @@
 // The Protocol Buffers wire format of ONNX messages, as far as it takes to keep tensor data out of protobuf objects.
 //
 // A serialized model is turned into a skeleton: the same message with each TensorProto.raw_data replaced by a reference
-// of 16 bytes (offset and size). protobuf parses the skeleton only, so that data is neither copied nor bounded
-// by its 2 GB limit. Writing does the reverse.
+// of 16 bytes (offset and size); a long float_data or double_data is taken for the raw data that it equals. protobuf
+// parses the skeleton only, so that data is neither copied nor bounded by its 2 GB limit. Writing does the reverse.
 #pragma once
 
 #include <cstddef>

@@ -151,6 +151,28 @@ TEST(TensorEncoding, WrittenTensorsAreReadBack) {
   }
 }
 
+// Long runs of floats are read as raw data; a wrong element type or count is noticed all the same.
+TEST(TensorEncoding, LongTypedData) {
+  onnx::TensorProto p;
+  p.set_data_type(onnx::TensorProto::FLOAT);
+  p.add_dims(3000);
+  for (int i = 0; i < 3000; ++i) p.add_float_data(static_cast<float>(i));
+  const Tensor t = read(p);
+  for (int i = 0; i < 3000; ++i) ASSERT_EQ(t.data<float>()[i], static_cast<float>(i));
+  const std::string packed = p.SerializeAsString();
+  onnx::TensorProto more = p;
+  more.mutable_dims()->Set(0, 6000);
+  more.MergeFromString(packed);  // a second run: 6000 values and dims (6000, 3000)
+  more.mutable_dims()->RemoveLast();
+  EXPECT_EQ(read(more).data<float>()[5999], 2999.0f);
+  p.set_data_type(onnx::TensorProto::INT32);
+  EXPECT_THAT(test::thrown([&] { read(p); }), test::IsError(Error::Kind::kInvalidModel, "has 0 values"));
+  p.set_data_type(onnx::TensorProto::FLOAT);
+  p.mutable_dims()->Set(0, 3001);
+  EXPECT_THAT(test::thrown([&] { read(p); }),
+              test::IsError(Error::Kind::kInvalidModel, "needs 12004 bytes and has 12000"));
+}
+
 TEST(TensorEncoding, Strings) {
   onnx::TensorProto p;
   p.set_data_type(onnx::TensorProto::STRING);

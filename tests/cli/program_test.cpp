@@ -1,0 +1,48 @@
+#include <gtest/gtest.h>
+
+#include "tests/support/program.h"
+
+namespace attune {
+namespace {
+
+using test::expect_error;
+using test::run_attune;
+
+TEST(Program, Help) {
+  const auto help = run_attune({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_NE(help.out.find("inspect"), std::string::npos);
+  EXPECT_EQ(run_attune({"run", "--help"}).code, 0);
+  EXPECT_EQ(run_attune({"--version"}).code, 0);
+}
+
+TEST(Program, WrongArguments) {
+  expect_error(run_attune({}), "subcommand is required");
+  expect_error(run_attune({"nonsense"}), "nonsense");
+  expect_error(run_attune({"inspect"}), "MODEL is required");
+  expect_error(run_attune({"inspect", "a", "--nonsense"}), "--nonsense");
+  expect_error(run_attune({"run", "a", "--threads", "0"}), "--threads");
+}
+
+TEST(Program, FilesThatAreNoModels) {
+  const test::TemporaryFolder folder;
+  for (const char* command : {"inspect", "run"}) {
+    expect_error(run_attune({command, (folder / "missing.onnx").string()}),
+                 "missing.onnx: can't open it: No such file");
+    expect_error(run_attune({command, folder.write("empty.onnx", "").string()}), "empty.onnx: it is empty");
+    expect_error(run_attune({command, folder.write("text.onnx", "Hello\nWorld").string()}), "not a valid ONNX file");
+    const std::string model = test::read_file(test::sample("gru_bahdanau/torchscript_op14/encoder.onnx"));
+    expect_error(run_attune({command, folder.write("cut.onnx", model.substr(0, model.size() / 2)).string()}),
+                 "cut.onnx");
+  }
+  expect_error(run_attune({"run", folder.path().string()}), "directory");
+}
+
+TEST(Program, AFullDisk) {
+  expect_error(
+      run_attune({"inspect", test::sample("gru_bahdanau/torchscript_op14/encoder.onnx").string()}, "/dev/full"),
+      "can't write to standard output");
+}
+
+}  // namespace
+}  // namespace attune
