@@ -106,15 +106,20 @@ void expect_contents(const SymbolicTensor& contents, const Tensor& actual, const
   if (contents.is_integer()) {
     const auto values = actual.to_int64();
     ASSERT_EQ(values.size(), contents.size());
-    for (size_t i = 0; i < values.size(); ++i)
-      if (const auto expected = contents.integers[i].evaluate(sizes)) EXPECT_EQ(*expected, values[i]);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (const auto expected = contents.integers[i].evaluate(sizes)) {
+        EXPECT_EQ(*expected, values[i]);
+      }
+    }
     return;
   }
   const auto values = actual.to_double();
   ASSERT_EQ(values.size(), contents.size());
-  for (size_t i = 0; i < values.size(); ++i)
-    if (contents.reals[i] && !std::isnan(values[i]))
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (contents.reals[i] && !std::isnan(values[i])) {
       EXPECT_NEAR(*contents.reals[i], values[i], 1e-5 * (1 + std::abs(values[i])));
+    }
+  }
 }
 
 // Each value inside of the models has the inferred type, shape and contents in the recorded runs.
