@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <new>
@@ -38,6 +39,9 @@ int run(int argc, char** argv) {
     subcommands[i] = app.add_subcommand(std::string(kCommands[i].name), std::string(kCommands[i].description));
     actions[i] = kCommands[i].add(*subcommands[i]);
   }
+  const std::string_view first = argc > 1 ? argv[1] : "-";
+  const bool known = std::any_of(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == first; });
+  if (!first.starts_with('-') && !known) return report(fmt::format("unknown command '{}'; attune --help lists them", first));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
