@@ -36,6 +36,7 @@ struct Generator::Impl {
   explicit Impl(const GeneratorOptions& o) : options(o) {}
 
   void load(const ModelFiles& files);
+  void open_sessions();
   std::vector<std::vector<Generation>> generate(const TensorMap& inputs, const GenerationOptions& o,
                                                 const TokenCallback& callback);
   void generate_group(const SourceBatch& batch, const GenerationOptions& o, const TokenCallback& callback,
@@ -47,23 +48,24 @@ struct Generator::Impl {
   GeneratorOptions options;
   GenerationOptions defaults;
   GenerationTiming timing;
+  std::shared_ptr<const Plan> encoder_plan, whole_plan;
+  std::shared_ptr<const DecoderPlans> decoder_plans;
   std::unique_ptr<Session> encoder;
   std::unique_ptr<Decoder> decoder;
   std::unique_ptr<WholeModel> whole;
 };
 
 void Generator::Impl::load(const ModelFiles& files) {
-  if (!files.whole.empty()) {
-    within(files.whole.filename().string(),
-           [&] { whole = std::make_unique<WholeModel>(read_model(files.whole), options.session, options.kernels); });
-    return;
-  }
   PlanOptions plan_options;
   plan_options.kernels = options.kernels;
-  const auto encoder_plan =
-      within(files.encoder.filename().string(), [&] { return Plan::compile(read_model(files.encoder), plan_options); });
-  encoder = std::make_unique<Session>(encoder_plan, options.session);
-
+  const auto compile = [&](const std::filesystem::path& file) {
+    return within(file.filename().string(), [&] { return Plan::compile(read_model(file), plan_options); });
+  };
+  if (!files.whole.empty()) {
+    whole_plan = compile(files.whole);
+    return;
+  }
+  encoder_plan = compile(files.encoder);
   std::optional<Model> first, with_past;
   if (!files.decoder.empty()) first = read_model(files.decoder);
   if (!files.decoder_with_past.empty()) with_past = read_model(files.decoder_with_past);
@@ -72,11 +74,19 @@ void Generator::Impl::load(const ModelFiles& files) {
     if (with_past) give_cross_attention_weights(*with_past->graph);
   }
   const DecoderModels models{first ? &*first : &*with_past, first && with_past ? &*with_past : nullptr};
-  const auto plans = within("decoder", [&] {
+  decoder_plans = within("decoder", [&] {
     return std::make_shared<const DecoderPlans>(models, DecoderGraph{encoder_plan->inputs(), encoder_plan->outputs()},
                                                 options.kernels);
   });
-  decoder = std::make_unique<Decoder>(plans, options.session);
+}
+
+void Generator::Impl::open_sessions() {
+  if (whole_plan) {
+    whole = std::make_unique<WholeModel>(whole_plan, options.session);
+    return;
+  }
+  encoder = std::make_unique<Session>(encoder_plan, options.session);
+  decoder = std::make_unique<Decoder>(decoder_plans, options.session);
 }
 
 // The tokens that each source's output starts with.
@@ -180,8 +190,22 @@ Generator& Generator::operator=(Generator&&) noexcept = default;
 Generator Generator::load(const std::filesystem::path& folder, const GeneratorOptions& options) {
   auto impl = std::make_unique<Impl>(options);
   impl->defaults = options_of(folder);
-  within(folder.string(), [&] { impl->load(find_model_files(folder)); });
+  within(folder.string(), [&] {
+    impl->load(find_model_files(folder));
+    impl->open_sessions();
+  });
   return Generator(std::move(impl));
+}
+
+Generator Generator::replica() const {
+  auto copy = std::make_unique<Impl>(impl_->options);
+  copy->options.session.profile = nullptr;
+  copy->defaults = impl_->defaults;
+  copy->encoder_plan = impl_->encoder_plan;
+  copy->whole_plan = impl_->whole_plan;
+  copy->decoder_plans = impl_->decoder_plans;
+  copy->open_sessions();
+  return Generator(std::move(copy));
 }
 
 std::vector<std::vector<Generation>> Generator::generate(const TensorMap& inputs, const GenerationOptions& options,

@@ -42,6 +42,8 @@ class Generator {
   ~Generator();
   Generator(Generator&&) noexcept;
   Generator& operator=(Generator&&) noexcept;
+  // Another generator over the same plans and weights, to be used by another thread. It isn't profiled.
+  Generator replica() const;
 
   // `inputs`: those of the encoder by name, first axis: sources. Token ids (int64 (sources, length)) may be called
   // input_ids and their mask attention_mask whatever the encoder calls them; a mask that is left out is 1, but 0 for

@@ -4,10 +4,8 @@
 
 namespace attune {
 
-WholeModel::WholeModel(const Model& model, const SessionOptions& session, const KernelOptions& kernels) {
-  PlanOptions options;
-  options.kernels = kernels;
-  session_ = std::make_unique<Session>(Plan::compile(model, options), session);
+WholeModel::WholeModel(std::shared_ptr<const Plan> plan, const SessionOptions& options)
+    : session_(std::make_unique<Session>(std::move(plan), options)) {
   const auto& outputs = session_->plan().outputs();
   const auto tokens = std::find_if(outputs.begin(), outputs.end(), [](const Plan::Port& p) {
     return p.type.tensor.element == DataType::kInt64 || p.type.tensor.element == DataType::kInt32;

@@ -12,7 +12,7 @@ namespace attune {
 class WholeModel {
  public:
   // Throws Error(kUnsupported) unless the first integer output can be token ids (sources, length).
-  WholeModel(const Model& model, const SessionOptions& session, const KernelOptions& kernels);
+  WholeModel(std::shared_ptr<const Plan> plan, const SessionOptions& options);
   const std::vector<Plan::Port>& inputs() const { return session_->plan().inputs(); }
   // The tokens of each source, up to the end of sequence. A scalar integer input is the largest number of them.
   std::vector<std::vector<int64_t>> run(const SourceBatch& batch, const GenerationOptions& options);

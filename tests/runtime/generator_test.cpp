@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
+#include <thread>
+
 #include "graph/io/reader.h"
 #include "graph/io/writer.h"
 #include "passes/pass.h"
@@ -232,6 +235,27 @@ TEST_F(FusedMarian, AlignmentsFollowTheWinningBeam) {
         for (size_t p = 0; p < 11; ++p) EXPECT_NEAR(again[p], g.alignment[t][p], 1e-5) << s << " " << t << " " << p;
       }
     }
+}
+
+TEST(Generator, ReplicasGenerateAtOnce) {
+  GeneratorOptions load;
+  load.session.threads = 1;
+  Generator generator = Generator::load(kMarian, load);
+  GenerationOptions options = generator.defaults();
+  options.num_beams = 2;
+  options.max_new_tokens = 10;
+  const TensorMap inputs = source({kLong}, {Tokens(11, 1)});
+  const Tokens expected = generator.generate(inputs, options).at(0).at(0).tokens;
+  std::vector<std::thread> threads;
+  std::array<bool, 4> right{};
+  for (size_t i = 0; i < right.size(); ++i)
+    threads.emplace_back([&, i, own = std::make_shared<Generator>(generator.replica())] {
+      right[i] = true;
+      for (int round = 0; round < 5; ++round)
+        right[i] = right[i] && own->generate(inputs, options).at(0).at(0).tokens == expected;
+    });
+  for (auto& t : threads) t.join();
+  EXPECT_THAT(right, testing::Each(true));
 }
 
 TEST(Generator, SaysWhatIsMissing) {

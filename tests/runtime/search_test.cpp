@@ -1,0 +1,216 @@
+#include "runtime/search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+
+#include "graph/error.h"
+#include "runtime/sampling.h"
+#include "runtime/token_rules.h"
+
+namespace attune {
+namespace {
+
+using Tokens = std::vector<int64_t>;
+constexpr float kOut = -std::numeric_limits<float>::infinity();
+
+// Scores that depend on the source, the last token and the length; follows parents as a decoder with a cache does.
+class Markov : public StepModel {
+ public:
+  Markov(size_t sources, size_t vocabulary, unsigned seed) : vocabulary_(vocabulary), sources_(sources), seed_(seed) {}
+
+  Scores step(const std::vector<Tokens>& sequences, std::span<const int32_t> parents) override {
+    std::vector<size_t> next;
+    for (size_t r = 0; r < sequences.size(); ++r)
+      next.push_back(parents.empty() ? r : row_sources_.at(static_cast<size_t>(parents[r])));
+    row_sources_ = next;
+    values_.clear();
+    for (size_t r = 0; r < sequences.size(); ++r)
+      for (const float l : logits(row_sources_[r], sequences[r])) values_.push_back(l);
+    largest_batch_ = std::max(largest_batch_, sequences.size());
+    last_batch_ = sequences.size();
+    return {values_, vocabulary_};
+  }
+
+  std::vector<float> logits(size_t source, const Tokens& tokens) const {
+    std::seed_seq seed{seed_, static_cast<unsigned>(source), static_cast<unsigned>(tokens.back()),
+                       static_cast<unsigned>(tokens.size())};
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal(0, 2);
+    std::vector<float> out(vocabulary_);
+    for (float& l : out) l = normal(random);
+    return out;
+  }
+
+  size_t vocabulary_, sources_, largest_batch_ = 0, last_batch_ = 0;
+
+ private:
+  unsigned seed_;
+  std::vector<size_t> row_sources_;
+  std::vector<float> values_;
+};
+
+double log_probability(const std::vector<float>& logits, size_t token) {
+  double sum = 0;
+  for (const float l : logits) sum += std::exp(static_cast<double>(l));
+  return logits[token] - std::log(sum);
+}
+
+// The best score of all sequences there are.
+double best_of_all(const Markov& model, size_t source, Tokens tokens, double sum, const GenerationOptions& o) {
+  const auto new_tokens = static_cast<int64_t>(tokens.size()) - 1;
+  const bool ended = new_tokens > 0 && tokens.back() == o.eos_token_id.at(0);
+  if (ended || new_tokens == *o.max_new_tokens)
+    return sum / std::pow(static_cast<double>(new_tokens), static_cast<double>(o.length_penalty));
+  const auto logits = model.logits(source, tokens);
+  double best = -1e30;
+  for (size_t t = 0; t < model.vocabulary_; ++t) {
+    tokens.push_back(static_cast<int64_t>(t));
+    best = std::max(best, best_of_all(model, source, tokens, sum + log_probability(logits, t), o));
+    tokens.pop_back();
+  }
+  return best;
+}
+
+TEST(BeamSearch, WideEnoughFindsTheBestOfAllSequences) {
+  for (const float penalty : {0.0F, 1.0F, 2.0F})
+    for (unsigned seed = 0; seed < 5; ++seed) {
+      Markov model(2, 4, seed);
+      GenerationOptions o;
+      o.eos_token_id = {0};
+      o.max_new_tokens = 4;
+      o.num_beams = 81;
+      o.length_penalty = penalty;
+      o.early_stopping = EarlyStopping::kNever;
+      const auto found = search(model, {{1}, {1}}, o);
+      for (size_t s = 0; s < 2; ++s)
+        EXPECT_NEAR(*found[s][0].score, best_of_all(model, s, {1}, 0, o), 1e-4) << penalty << " " << seed << " " << s;
+    }
+}
+
+TEST(Search, GreedyTakesTheBestTokenAndEndedSequencesLeave) {
+  Markov model(6, 5, 3);
+  GenerationOptions o;
+  o.eos_token_id = {0};
+  o.max_new_tokens = 6;
+  const std::vector<Tokens> prompts(6, Tokens{1});
+  const auto found = search(model, prompts, o);
+  size_t longest = 0;
+  for (size_t s = 0; s < 6; ++s) {
+    Tokens expected{1};
+    while (expected.size() < 7 && (expected.size() == 1 || expected.back() != 0)) {
+      const auto l = model.logits(s, expected);
+      expected.push_back(std::max_element(l.begin(), l.end()) - l.begin());
+    }
+    EXPECT_EQ(found[s][0].tokens, expected);
+    longest = std::max(longest, expected.size());
+  }
+  EXPECT_EQ(model.largest_batch_, 6U);
+  EXPECT_LT(model.last_batch_, 6U) << "the seed must end some early";
+}
+
+TEST(Search, SourcesDoNotSeeEachOther) {
+  GenerationOptions o;
+  o.eos_token_id = {0};
+  o.max_new_tokens = 8;
+  for (const int64_t beams : {1, 3}) {
+    o.num_beams = o.num_return_sequences = beams;
+    Markov together(3, 7, 11);
+    const auto all = search(together, {{1}, {2}, {3}}, o);
+    Markov alone(1, 7, 11);
+    const auto one = search(alone, {{1}}, o);
+    ASSERT_EQ(all[0].size(), one[0].size());
+    for (size_t i = 0; i < one[0].size(); ++i) EXPECT_EQ(all[0][i].tokens, one[0][i].tokens);
+  }
+}
+
+TEST(Search, RowsLeadBackToTheStepThatGaveEachToken) {
+  Markov model(2, 6, 5);
+  GenerationOptions o;
+  o.max_new_tokens = 5;
+  o.num_beams = 3;
+  for (const auto& source : search(model, {{1}, {1}}, o))
+    for (const Hypothesis& h : source) EXPECT_EQ(h.rows.size(), h.tokens.size() - 1);
+}
+
+TEST(Search, RefusesOptionsThatContradict) {
+  Markov model(1, 4, 0);
+  GenerationOptions o;
+  o.num_return_sequences = 3;
+  EXPECT_THROW(search(model, {{1}}, o), Error);
+  o.num_beams = 3;
+  EXPECT_NO_THROW(search(model, {{1}}, o));
+  o.num_beams = 0;
+  EXPECT_THROW(search(model, {{1}}, o), Error);
+  EXPECT_THROW(search(model, {{1}, {1, 2}}, GenerationOptions()), Error);
+}
+
+std::vector<float> after(const GenerationOptions& o, const Tokens& tokens, std::vector<float> scores,
+                         int64_t prompt = 1) {
+  TokenRules(o, prompt).apply(tokens, scores);
+  return scores;
+}
+
+TEST(TokenRules, EachRule) {
+  using testing::ElementsAre;
+  const std::vector<float> scores{1, -2, 3, 4};
+  const auto with = [](const std::function<void(GenerationOptions&)>& set) {
+    GenerationOptions o;
+    o.eos_token_id = {0};
+    o.max_new_tokens = 5;
+    set(o);
+    return o;
+  };
+  EXPECT_THAT(after(with([](auto& o) { o.repetition_penalty = 2; }), {1, 2, 2}, scores), ElementsAre(1, -4, 1.5, 4));
+  EXPECT_THAT(after(with([](auto& o) { o.no_repeat_ngram_size = 2; }), {2, 3, 2}, scores), ElementsAre(1, -2, 3, kOut));
+  EXPECT_THAT(after(with([](auto& o) { o.no_repeat_ngram_size = 2; }), {2}, scores), ElementsAre(1, -2, 3, 4));
+  EXPECT_THAT(after(with([](auto& o) {
+                      o.bad_words_ids = {{0}, {1}, {2, 3}};
+                    }),
+                    {1, 2}, scores),
+              ElementsAre(1, kOut, 3, kOut));
+  EXPECT_THAT(after(with([](auto& o) { o.min_length = 3; }), {1, 2}, scores), ElementsAre(kOut, -2, 3, 4));
+  EXPECT_THAT(after(with([](auto& o) { o.min_new_tokens = 2; }), {1, 2, 3}, scores), ElementsAre(1, -2, 3, 4));
+  EXPECT_THAT(after(with([](auto& o) { o.forced_bos_token_id = 2; }), {1}, scores), ElementsAre(kOut, kOut, 0, kOut));
+  EXPECT_THAT(after(with([](auto& o) { o.forced_bos_token_id = 2; }), {1, 2}, scores), ElementsAre(1, -2, 3, 4));
+  EXPECT_THAT(after(with([](auto& o) { o.forced_eos_token_id = {0}; }), {1, 2, 3, 1, 2}, scores),
+              ElementsAre(0, kOut, kOut, kOut));
+  EXPECT_THAT(after(with([](auto& o) { o.suppress_tokens = {2, 99}; }), {1}, scores), ElementsAre(1, -2, kOut, 4));
+  EXPECT_THAT(after(with([](auto& o) { o.begin_suppress_tokens = {2}; }), {1}, scores), ElementsAre(1, -2, kOut, 4));
+  EXPECT_THAT(after(with([](auto& o) { o.begin_suppress_tokens = {2}; }), {1, 1}, scores), ElementsAre(1, -2, 3, 4));
+}
+
+TEST(Sampling, Warping) {
+  const auto warped = [](std::vector<float> scores, const std::function<void(GenerationOptions&)>& set) {
+    GenerationOptions o;
+    o.top_k = 0;
+    set(o);
+    warp(o, 1, scores);
+    return scores;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(warped({1, 4, 2, 3}, [](auto& o) { o.top_k = 2; }), ElementsAre(kOut, 4, kOut, 3));
+  EXPECT_THAT(warped({2, 4}, [](auto& o) { o.temperature = 2; }), ElementsAre(1, 2));
+  const std::vector<float> p{std::log(0.1F), std::log(0.6F), std::log(0.3F)};
+  EXPECT_THAT(warped(p, [](auto& o) { o.top_p = 0.5F; }), ElementsAre(kOut, p[1], kOut));
+  EXPECT_THAT(warped(p, [](auto& o) { o.top_p = 0.8F; }), ElementsAre(kOut, p[1], p[2]));
+  EXPECT_THAT(warped(p, [](auto& o) { o.min_p = 0.4F; }), ElementsAre(kOut, p[1], p[2]));
+}
+
+TEST(Sampling, DrawsAsOftenAsProbable) {
+  const std::vector<float> scores{std::log(0.1F), std::log(0.6F), std::log(0.3F)};
+  std::array<int, 3> count{};
+  constexpr int kDraws = 20000;
+  for (int i = 0; i < kDraws; ++i)
+    ++count[static_cast<size_t>(draw(scores, uniform(5, 0, 0, static_cast<uint64_t>(i))))];
+  // Five standard deviations.
+  for (size_t t = 0; t < 3; ++t) EXPECT_NEAR(count[t], kDraws * std::exp(scores[t]), 5 * std::sqrt(kDraws * 0.25)) << t;
+}
+
+}  // namespace
+}  // namespace attune
