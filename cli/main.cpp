@@ -41,7 +41,8 @@ int run(int argc, char** argv) {
   }
   const std::string_view first = argc > 1 ? argv[1] : "-";
   const bool known = std::any_of(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == first; });
-  if (!first.starts_with('-') && !known) return report(fmt::format("unknown command '{}'; attune --help lists them", first));
+  if (!first.starts_with('-') && !known)
+    return report(fmt::format("unknown command '{}'; attune --help lists them", first));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

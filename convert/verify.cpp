@@ -126,7 +126,8 @@ double default_tolerance(const Model& model) {
       const auto to = static_cast<DataType>(n.attr_int("to", 0));
       half = half || to == DataType::kFloat16 || to == DataType::kBFloat16;
     }
-    for (const std::string_view type : {"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "QuantizeLinear"})
+    for (const std::string_view type :
+         {"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "QuantizeLinear"})
       quantized = quantized || n.is(type);
   });
   return half || quantized ? 2e-2 : 1e-4;

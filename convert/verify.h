@@ -13,7 +13,7 @@ namespace attune {
 struct VerifyOptions {
   // Of the largest value of an output. None: by the model's precision, see default_tolerance().
   std::optional<double> tolerance;
-  int threads = 0;          // 0: the physical cores
+  int threads = 0;  // 0: the physical cores
   // Called before each case; may be empty.
   std::function<void(size_t done, size_t total)> progress;
 };
@@ -35,8 +35,8 @@ struct Verification {
   bool passed() const { return compared > 0 && largest_relative <= tolerance; }
 };
 
-// 1e-4 for float32 models; 2e-2 if values are float16, bfloat16 or quantised somewhere: there the order of operations moves a
-// value by a rounding step (1/2048 of it, 1/255 of the range), which the layers after it amplify.
+// 1e-4 for float32 models; 2e-2 if values are float16, bfloat16 or quantised somewhere: there the order of operations
+// moves a value by a rounding step (1/2048 of it, 1/255 of the range), which the layers after it amplify.
 double default_tolerance(const Model& model);
 
 // Runs both models on made-up inputs: every dynamic dimension at several sizes, masks with all kinds of padding, flags

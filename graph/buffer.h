@@ -30,8 +30,8 @@ class Buffer {
   std::byte* data_ = nullptr;
   size_t capacity_ = 0;
   std::atomic<int> references_{0};
-  std::shared_ptr<const void> owner_;          // memory that belongs to something else (a file mapping)
-  std::shared_ptr<detail::PoolState> pool_;    // where it goes when the last reference ends
+  std::shared_ptr<const void> owner_;        // memory that belongs to something else (a file mapping)
+  std::shared_ptr<detail::PoolState> pool_;  // where it goes when the last reference ends
 };
 
 // A counted reference to a Buffer. Cheap to copy; thread-safe as shared_ptr is.
@@ -84,7 +84,7 @@ class BufferPool {
   // Frees idle blocks until what is kept is at most `bytes`.
   void trim(size_t bytes);
   size_t idle_bytes() const;
-  size_t peak_bytes() const;   // most bytes in use at once since the last reset
+  size_t peak_bytes() const;  // most bytes in use at once since the last reset
   void reset_peak();
   size_t heap_allocations() const;  // how often the pool had to ask the heap (for tests)
 

@@ -48,8 +48,8 @@ int element_bits(DataType type) noexcept;
 std::string_view name(DataType type) noexcept;
 // The inverse of name(); kUndefined if there is none.
 DataType data_type_from_name(std::string_view name) noexcept;
-bool is_float(DataType type) noexcept;             // float16, bfloat16, float, double, float8*, float6*, float4
-bool is_integer(DataType type) noexcept;           // int2 to uint64, not bool
+bool is_float(DataType type) noexcept;    // float16, bfloat16, float, double, float8*, float6*, float4
+bool is_integer(DataType type) noexcept;  // int2 to uint64, not bool
 bool is_signed_integer(DataType type) noexcept;
 // Bytes that `count` elements need (sub-byte types rounded up to a byte). No overflow check.
 size_t storage_bytes(DataType type, size_t count) noexcept;
@@ -72,19 +72,33 @@ struct BFloat16 {
   friend bool operator==(BFloat16 a, BFloat16 b) noexcept { return float(a) == float(b); }
 };
 
-template <class T> inline constexpr DataType kDataTypeOf = DataType::kUndefined;
-template <> inline constexpr DataType kDataTypeOf<float> = DataType::kFloat;
-template <> inline constexpr DataType kDataTypeOf<double> = DataType::kDouble;
-template <> inline constexpr DataType kDataTypeOf<Float16> = DataType::kFloat16;
-template <> inline constexpr DataType kDataTypeOf<BFloat16> = DataType::kBFloat16;
-template <> inline constexpr DataType kDataTypeOf<int8_t> = DataType::kInt8;
-template <> inline constexpr DataType kDataTypeOf<uint8_t> = DataType::kUInt8;
-template <> inline constexpr DataType kDataTypeOf<int16_t> = DataType::kInt16;
-template <> inline constexpr DataType kDataTypeOf<uint16_t> = DataType::kUInt16;
-template <> inline constexpr DataType kDataTypeOf<int32_t> = DataType::kInt32;
-template <> inline constexpr DataType kDataTypeOf<uint32_t> = DataType::kUInt32;
-template <> inline constexpr DataType kDataTypeOf<int64_t> = DataType::kInt64;
-template <> inline constexpr DataType kDataTypeOf<uint64_t> = DataType::kUInt64;
-template <> inline constexpr DataType kDataTypeOf<bool> = DataType::kBool;
+template <class T>
+inline constexpr DataType kDataTypeOf = DataType::kUndefined;
+template <>
+inline constexpr DataType kDataTypeOf<float> = DataType::kFloat;
+template <>
+inline constexpr DataType kDataTypeOf<double> = DataType::kDouble;
+template <>
+inline constexpr DataType kDataTypeOf<Float16> = DataType::kFloat16;
+template <>
+inline constexpr DataType kDataTypeOf<BFloat16> = DataType::kBFloat16;
+template <>
+inline constexpr DataType kDataTypeOf<int8_t> = DataType::kInt8;
+template <>
+inline constexpr DataType kDataTypeOf<uint8_t> = DataType::kUInt8;
+template <>
+inline constexpr DataType kDataTypeOf<int16_t> = DataType::kInt16;
+template <>
+inline constexpr DataType kDataTypeOf<uint16_t> = DataType::kUInt16;
+template <>
+inline constexpr DataType kDataTypeOf<int32_t> = DataType::kInt32;
+template <>
+inline constexpr DataType kDataTypeOf<uint32_t> = DataType::kUInt32;
+template <>
+inline constexpr DataType kDataTypeOf<int64_t> = DataType::kInt64;
+template <>
+inline constexpr DataType kDataTypeOf<uint64_t> = DataType::kUInt64;
+template <>
+inline constexpr DataType kDataTypeOf<bool> = DataType::kBool;
 
 }  // namespace attune

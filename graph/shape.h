@@ -32,10 +32,10 @@ class Shape {
   const int64_t* begin() const noexcept { return sizes_.data(); }
   const int64_t* end() const noexcept { return sizes_.data() + rank_; }
   const int64_t* data() const noexcept { return sizes_.data(); }
-  void push_back(int64_t size);                  // throws Error(kLimit) above kMaxRank
-  void insert(size_t axis, int64_t size);        // before `axis`; throws as push_back
+  void push_back(int64_t size);            // throws Error(kLimit) above kMaxRank
+  void insert(size_t axis, int64_t size);  // before `axis`; throws as push_back
   void erase(size_t axis) noexcept;
-  void resize(size_t rank, int64_t fill = 1);    // throws as push_back
+  void resize(size_t rank, int64_t fill = 1);  // throws as push_back
   Shape first(size_t n) const { return Shape(std::span(begin(), n)); }
   Shape last(size_t n) const { return Shape(std::span(end() - n, n)); }
   std::span<const int64_t> span() const noexcept { return {begin(), rank_}; }

@@ -36,7 +36,8 @@ class Tensor {
   }
   static Tensor from_strings(const Shape& shape, std::vector<std::string> values);
   // A view with its own strides (in elements). `data` must lie in `buffer`.
-  static Tensor strided_view(DataType type, const Shape& shape, const Shape& strides, BufferRef buffer, std::byte* data);
+  static Tensor strided_view(DataType type, const Shape& shape, const Shape& strides, BufferRef buffer,
+                             std::byte* data);
 
   bool defined() const noexcept { return type_ != DataType::kUndefined; }
   DataType type() const noexcept { return type_; }
@@ -97,7 +98,8 @@ class Tensor {
 template <class T>
 Tensor Tensor::from(const Shape& shape, std::span<const T> values) {
   if (static_cast<size_t>(shape.count()) != values.size())
-    throw Error(Error::Kind::kInternal, "shape " + shape.to_string() + " for " + std::to_string(values.size()) + " values");
+    throw Error(Error::Kind::kInternal,
+                "shape " + shape.to_string() + " for " + std::to_string(values.size()) + " values");
   Tensor t = allocate(kDataTypeOf<T>, shape);
   std::copy(values.begin(), values.end(), t.mutable_data<T>());
   return t;
@@ -111,7 +113,7 @@ class Datum {
   Datum() = default;
   Datum(Tensor tensor) : kind_(tensor.defined() ? Kind::kTensor : Kind::kNone), tensor_(std::move(tensor)) {}
   static Datum sequence(std::vector<Datum> elements);
-  static Datum optional();                // empty
+  static Datum optional();  // empty
   static Datum optional(Datum element);
 
   Kind kind() const noexcept { return kind_; }

@@ -11,8 +11,8 @@ namespace attune {
 
 struct TensorType {
   DataType element = DataType::kUndefined;
-  std::optional<Dims> shape = std::nullopt;     // none: rank unknown
-  std::vector<std::string> denotations = {};    // ONNX dimension denotations, by axis; may be shorter than the shape
+  std::optional<Dims> shape = std::nullopt;   // none: rank unknown
+  std::vector<std::string> denotations = {};  // ONNX dimension denotations, by axis; may be shorter than the shape
 
   bool has_rank() const noexcept { return shape.has_value(); }
   // The rank; -1 if unknown.
@@ -30,11 +30,11 @@ struct TensorType {
 struct ValueType {
   enum class Kind { kUnknown, kTensor, kSequence, kOptional, kMap, kSparseTensor };
   Kind kind = Kind::kUnknown;
-  TensorType tensor;                          // kTensor, kSparseTensor
-  std::shared_ptr<const ValueType> element;   // of a sequence or optional, or a map's values
-  DataType key = DataType::kUndefined;        // of a map
-  std::string denotation = {};                // ONNX type denotation ("IMAGE")
-  std::string unmodelled = {};                // kUnknown: a serialized onnx::TypeProto (opaque types), kept for writing
+  TensorType tensor;                         // kTensor, kSparseTensor
+  std::shared_ptr<const ValueType> element;  // of a sequence or optional, or a map's values
+  DataType key = DataType::kUndefined;       // of a map
+  std::string denotation = {};               // ONNX type denotation ("IMAGE")
+  std::string unmodelled = {};               // kUnknown: a serialized onnx::TypeProto (opaque types), kept for writing
 
   static ValueType of(DataType element, std::optional<Dims> shape = std::nullopt) {
     return {Kind::kTensor, {element, std::move(shape), {}}, nullptr, DataType::kUndefined, {}, {}};

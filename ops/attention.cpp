@@ -13,7 +13,8 @@ namespace {
 
 class AttentionKernel : public Kernel {
  public:
-  AttentionKernel(const AttentionConfig& config, const KernelContext& context) : config_(config), projections_(context) {}
+  AttentionKernel(const AttentionConfig& config, const KernelContext& context)
+      : config_(config), projections_(context) {}
 
   void run(KernelCall& call) const override {
     const auto [query, key, value] = projections_.run(call);
@@ -39,8 +40,8 @@ class AttentionKernel : public Kernel {
   }
 
   bool accepts_strided(size_t input) const override {
-    return input == kAttentionQuery || input == kAttentionKey || input == kAttentionValue || input == kAttentionPastKey ||
-           input == kAttentionPastValue;
+    return input == kAttentionQuery || input == kAttentionKey || input == kAttentionValue ||
+           input == kAttentionPastKey || input == kAttentionPastValue;
   }
 
  private:

@@ -19,7 +19,8 @@ int64_t channels_of(const Tensor& x, size_t least_rank = 2) {
 }
 
 void expect_count(KernelCall& call, size_t input, int64_t count) {
-  if (call.input(input).count() != count) fail_input(input, fmt::format("{} values", count), call.input(input).shape().to_string());
+  if (call.input(input).count() != count)
+    fail_input(input, fmt::format("{} values", count), call.input(input).shape().to_string());
 }
 
 // X, scale, B, mean, variance. In training mode the batch's own statistics count, and outputs 1 and 2 are the running
@@ -30,7 +31,8 @@ class BatchNormalizationKernel : public Kernel {
       : epsilon_(context.node().attr_float("epsilon", 1e-5F)),
         momentum_(context.node().attr_float("momentum", 0.9F)),
         training_(context.node().attr_int("training_mode", 0) != 0) {
-    if (context.opset() < 9 && context.node().attr_int("spatial", 1) == 0) throw Error(Error::Kind::kUnsupported, "spatial = 0");
+    if (context.opset() < 9 && context.node().attr_int("spatial", 1) == 0)
+      throw Error(Error::Kind::kUnsupported, "spatial = 0");
   }
 
   void run(KernelCall& call) const override {
@@ -44,11 +46,13 @@ class BatchNormalizationKernel : public Kernel {
     // A vector is a batch of one channel.
     const int64_t channels = x.rank() == 1 ? 1 : channels_of(x);
     for (size_t i = 1; i <= 4; ++i) expect_count(call, i, channels);
-    const FloatView<T> in(x, call.pool()), scale(call.input(1), call.pool()), bias(call.input(2), call.pool()), old_mean(call.input(3), call.pool()), old_variance(call.input(4), call.pool());
+    const FloatView<T> in(x, call.pool()), scale(call.input(1), call.pool()), bias(call.input(2), call.pool()),
+        old_mean(call.input(3), call.pool()), old_variance(call.input(4), call.pool());
     FloatResult<T> y(call, 0, x.type(), x.shape());
     const int64_t planes = x.rank() == 1 ? x.dim(0) : x.dim(0) * channels;
     const int64_t size = planes ? x.count() / planes : 0;
-    std::vector<T> mean(old_mean.data(), old_mean.data() + channels), variance(old_variance.data(), old_variance.data() + channels);
+    std::vector<T> mean(old_mean.data(), old_mean.data() + channels),
+        variance(old_variance.data(), old_variance.data() + channels);
     if (training_) {
       batch_statistics(in.data(), planes, size, mean, variance);
       store_running(call, 1, old_mean, mean);
@@ -57,7 +61,8 @@ class BatchNormalizationKernel : public Kernel {
     parallel_items(planes, size, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         const int64_t c = p % channels;
-        const T center = mean[static_cast<size_t>(c)], factor = scale[c] / std::sqrt(variance[static_cast<size_t>(c)] + static_cast<T>(epsilon_));
+        const T center = mean[static_cast<size_t>(c)],
+                factor = scale[c] / std::sqrt(variance[static_cast<size_t>(c)] + static_cast<T>(epsilon_));
         for (int64_t i = p * size; i < (p + 1) * size; ++i) y.data()[i] = (in[i] - center) * factor + bias[c];
       }
     });
@@ -65,7 +70,8 @@ class BatchNormalizationKernel : public Kernel {
   }
 
   template <class T>
-  static void batch_statistics(const T* x, int64_t planes, int64_t size, std::vector<T>& mean, std::vector<T>& variance) {
+  static void batch_statistics(const T* x, int64_t planes, int64_t size, std::vector<T>& mean,
+                               std::vector<T>& variance) {
     const auto channels = static_cast<int64_t>(mean.size());
     const auto count = static_cast<double>(planes / channels * size);
     for (int64_t c = 0; c < channels; ++c) {
@@ -87,7 +93,8 @@ class BatchNormalizationKernel : public Kernel {
     const Tensor& like = call.input(output + 2);
     FloatResult<T> running(call, output, like.type(), like.shape());
     for (size_t c = 0; c < batch.size(); ++c)
-      running.data()[c] = old[static_cast<int64_t>(c)] * static_cast<T>(momentum_) + batch[c] * static_cast<T>(1 - momentum_);
+      running.data()[c] =
+          old[static_cast<int64_t>(c)] * static_cast<T>(momentum_) + batch[c] * static_cast<T>(1 - momentum_);
     running.store(call);
   }
 
@@ -113,7 +120,8 @@ class GroupNormalizationKernel : public Kernel {
   void compute(KernelCall& call) const {
     const Tensor& x = call.input(0);
     const int64_t channels = channels_of(x, 3), groups = kInstance ? channels : groups_;
-    if (groups < 1 || channels % groups != 0) fail_input(0, fmt::format("channels in {} groups", groups), x.shape().to_string());
+    if (groups < 1 || channels % groups != 0)
+      fail_input(0, fmt::format("channels in {} groups", groups), x.shape().to_string());
     const int64_t scales = scale_per_group_ ? groups : channels;
     expect_count(call, 1, scales);
     expect_count(call, 2, scales);
@@ -124,7 +132,8 @@ class GroupNormalizationKernel : public Kernel {
     if (n > 0)
       parallel_items(rows, 4 * n, [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
-          normalize_row(RowNormalization<T>{false, static_cast<double>(epsilon_), nullptr, nullptr}, in.data() + r * n, y.data() + r * n, n);
+          normalize_row(RowNormalization<T>{false, static_cast<double>(epsilon_), nullptr, nullptr}, in.data() + r * n,
+                        y.data() + r * n, n);
           for (int64_t c = 0; c < each; ++c) {
             const int64_t s = scale_per_group_ ? r % groups : r % groups * each + c;
             T* to = y.data() + r * n + c * plane;
@@ -180,7 +189,8 @@ class LpNormalizationKernel : public Kernel {
 // y = (x - mean) / (standard deviation + 1e-9) over `axes`.
 class MeanVarianceNormalizationKernel : public Kernel {
  public:
-  explicit MeanVarianceNormalizationKernel(const KernelContext& context) : axes_(context.node().attr_ints("axes", {0, 2, 3})) {}
+  explicit MeanVarianceNormalizationKernel(const KernelContext& context)
+      : axes_(context.node().attr_ints("axes", {0, 2, 3})) {}
 
   void run(KernelCall& call) const override {
     dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
@@ -212,7 +222,8 @@ class MeanVarianceNormalizationKernel : public Kernel {
     std::vector<double> mean(static_cast<size_t>(groups)), deviation(mean.size());
     const double n = groups ? static_cast<double>(x.count() / groups) : 1.0;
     for (int64_t i = 0; i < x.count(); ++i) mean[group_of(i)] += static_cast<double>(in[i]) / n;
-    for (int64_t i = 0; i < x.count(); ++i) deviation[group_of(i)] += std::pow(static_cast<double>(in[i]) - mean[group_of(i)], 2) / n;
+    for (int64_t i = 0; i < x.count(); ++i)
+      deviation[group_of(i)] += std::pow(static_cast<double>(in[i]) - mean[group_of(i)], 2) / n;
     for (double& d : deviation) d = std::sqrt(d) + 1e-9;
     for (int64_t i = 0; i < x.count(); ++i)
       y.data()[i] = static_cast<T>((static_cast<double>(in[i]) - mean[group_of(i)]) / deviation[group_of(i)]);

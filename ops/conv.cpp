@@ -56,7 +56,8 @@ class ConvKernel : public Kernel {
           filter(window, image, matrix, out);
         } else {
           const Tensor columns = window.is_pointwise() ? Tensor() : unfold(call, window, image, channels);
-          product_.run(out_channels, positions, taps, matrix, columns.defined() ? columns.template data<T>() : image, out, call.pool());
+          product_.run(out_channels, positions, taps, matrix, columns.defined() ? columns.template data<T>() : image,
+                       out, call.pool());
         }
       }
     if (bias)
@@ -70,11 +71,13 @@ class ConvKernel : public Kernel {
 
   template <class T>
   static Tensor unfold(KernelCall& call, const Window& window, const T* image, int64_t channels) {
-    Tensor columns = Tensor::allocate(kDataTypeOf<T>, {channels, window.kernel_count() * window.out_count()}, call.pool());
+    Tensor columns =
+        Tensor::allocate(kDataTypeOf<T>, {channels, window.kernel_count() * window.out_count()}, call.pool());
     T* to = columns.template mutable_data<T>();
     parallel_items(channels, window.kernel_count() * window.out_count(), [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c)
-        unfold_channel(window, image + c * window.in_count(), T{0}, to + c * window.kernel_count() * window.out_count());
+        unfold_channel(window, image + c * window.in_count(), T{0},
+                       to + c * window.kernel_count() * window.out_count());
     });
     return columns;
   }
@@ -102,7 +105,8 @@ class FusedConvKernel : public ConvKernel {
   explicit FusedConvKernel(const KernelContext& context) : ConvKernel(context) {
     const std::string name = context.node().attr_string("activation", "");
     if (name.empty()) return;
-    if (name != "Relu" && name != "Tanh" && name != "Sigmoid") throw Error(Error::Kind::kUnsupported, fmt::format("activation '{}'", name));
+    if (name != "Relu" && name != "Tanh" && name != "Sigmoid")
+      throw Error(Error::Kind::kUnsupported, fmt::format("activation '{}'", name));
     activation_ = name == "Relu" ? Activation::kRelu : name == "Tanh" ? Activation::kTanh : Activation::kSigmoid;
   }
 

@@ -29,8 +29,13 @@ class ConvTransposeKernel : public Kernel {
   // The window of the convolution whose transpose this is: its input is our output.
   Window window(const Shape& x, const Shape& kernel) const {
     const size_t rank = x.rank();
-    Window w{x, kernel, WindowAttributes::spread(attributes_.strides, "strides", rank, 1),
-             WindowAttributes::spread(attributes_.dilations, "dilations", rank, 1), {}, {}, x};
+    Window w{x,
+             kernel,
+             WindowAttributes::spread(attributes_.strides, "strides", rank, 1),
+             WindowAttributes::spread(attributes_.dilations, "dilations", rank, 1),
+             {},
+             {},
+             x};
     const Shape extra = WindowAttributes::spread(output_padding_, "output_padding", rank, 0);
     const Shape pads = WindowAttributes::spread(attributes_.pads, "pads", 2 * rank, 0);
     w.pad_begin.resize(rank, 0);
@@ -39,7 +44,8 @@ class ConvTransposeKernel : public Kernel {
     const std::string& automatic = attributes_.auto_pad;
     const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
     if (!output_shape.empty() && output_shape.size() != rank && output_shape.size() != rank + 2)
-      throw Error(Error::Kind::kInvalidModel, fmt::format("attribute output_shape: expected {} values, got {}", rank, output_shape.size()));
+      throw Error(Error::Kind::kInvalidModel,
+                  fmt::format("attribute output_shape: expected {} values, got {}", rank, output_shape.size()));
     for (size_t i = 0; i < rank; ++i) {
       const int64_t full = (x[i] - 1) * w.stride[i] + w.extent(i) + extra[i];
       if (!output_shape.empty() || same) {
@@ -70,11 +76,13 @@ class ConvTransposeKernel : public Kernel {
     Shape shape{x.dim(0), all_out};
     for (const int64_t size : win.in) shape.push_back(size);
     const Tensor* bias_tensor = call.optional_input(2);
-    if (bias_tensor && bias_tensor->count() != all_out) fail_input(2, fmt::format("{} values", all_out), bias_tensor->shape().to_string());
+    if (bias_tensor && bias_tensor->count() != all_out)
+      fail_input(2, fmt::format("{} values", all_out), bias_tensor->shape().to_string());
     const FloatView<T> in(x, call.pool()), weights(w, call.pool()), bias(bias_tensor, call.pool());
     FloatResult<T> y(call, 0, x.type(), shape);
     const int64_t positions = win.out_count(), taps = win.kernel_count(), pixels = win.in_count();
-    for (int64_t i = 0; i < x.dim(0) * all_out; ++i) std::fill_n(y.data() + i * pixels, pixels, bias ? bias[i % all_out] : T{0});
+    for (int64_t i = 0; i < x.dim(0) * all_out; ++i)
+      std::fill_n(y.data() + i * pixels, pixels, bias ? bias[i % all_out] : T{0});
     if (positions == 0) return y.store(call);
     Tensor columns = Tensor::allocate(kDataTypeOf<T>, {out_channels * taps, positions}, call.pool());
     T* column = columns.template mutable_data<T>();

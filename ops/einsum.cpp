@@ -16,7 +16,9 @@ namespace {
 
 using Labels = std::vector<int>;
 
-bool contains(const Labels& labels, int label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
+bool contains(const Labels& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
 
 // A tensor with a label for each axis, no label twice.
 struct Labelled {
@@ -24,7 +26,9 @@ struct Labelled {
   Labels labels;
   Shape sizes, strides;
 
-  size_t axis(int label) const { return static_cast<size_t>(std::find(labels.begin(), labels.end(), label) - labels.begin()); }
+  size_t axis(int label) const {
+    return static_cast<size_t>(std::find(labels.begin(), labels.end(), label) - labels.begin());
+  }
   int64_t size(int label) const { return contains(labels, label) ? sizes[axis(label)] : 1; }
   int64_t stride(int label) const { return contains(labels, label) && size(label) != 1 ? strides[axis(label)] : 0; }
 };
@@ -114,7 +118,8 @@ class EinsumKernel : public Kernel {
     for (size_t i = 1; i < ranks.size(); ++i) {
       expect_type(call.input(i), i, type);
       Labels later = equation.result;
-      for (size_t j = i + 1; j < ranks.size(); ++j) later.insert(later.end(), equation.operands[j].begin(), equation.operands[j].end());
+      for (size_t j = i + 1; j < ranks.size(); ++j)
+        later.insert(later.end(), equation.operands[j].begin(), equation.operands[j].end());
       result = contract(result, operand(call, i, equation), later, call.pool());
     }
     result = sum_others(result, equation.result, call.pool());
@@ -143,7 +148,8 @@ class EinsumKernel : public Kernel {
     keep_right.insert(keep_right.end(), left.labels.begin(), left.labels.end());
     const Labelled a = sum_others(left, keep_left, pool), b = sum_others(right, keep_right, pool);
     Labels batch, rows, columns, inner;
-    for (const int label : a.labels) (!contains(b.labels, label) ? rows : contains(later, label) ? batch : inner).push_back(label);
+    for (const int label : a.labels)
+      (!contains(b.labels, label) ? rows : contains(later, label) ? batch : inner).push_back(label);
     for (const int label : b.labels)
       if (!contains(a.labels, label)) columns.push_back(label);
     // In the order of what comes later, so that the result needs no transposition.
@@ -154,7 +160,8 @@ class EinsumKernel : public Kernel {
     for (const Labels* l : {&batch, &inner})
       for (const int label : *l)
         if (a.size(label) != b.size(label) && a.size(label) != 1 && b.size(label) != 1)
-          throw Error(Error::Kind::kInvalidArgument, fmt::format("equation '{}': sizes {} and {} of one label", equation_, a.size(label), b.size(label)));
+          throw Error(Error::Kind::kInvalidArgument, fmt::format("equation '{}': sizes {} and {} of one label",
+                                                                 equation_, a.size(label), b.size(label)));
 
     Shape sizes;
     Labels labels;
@@ -176,7 +183,8 @@ class EinsumKernel : public Kernel {
       shape.push_back(sizes_of(a, rows).count());
       shape.push_back(sizes_of(b, columns).count());
       Tensor flat = y.reshaped(shape);
-      multiply_plain(dense_matrix(a, {batch, rows, inner}, sizes_of(a, rows), inner_sizes, pool), dense_matrix(b, {batch, inner, columns}, inner_sizes, sizes_of(b, columns), pool), flat);
+      multiply_plain(dense_matrix(a, {batch, rows, inner}, sizes_of(a, rows), inner_sizes, pool),
+                     dense_matrix(b, {batch, inner, columns}, inner_sizes, sizes_of(b, columns), pool), flat);
     }
     return contiguous(y, labels);
   }
@@ -187,7 +195,8 @@ class EinsumKernel : public Kernel {
   };
 
   // A contiguous tensor (batch..., rows, columns).
-  static Tensor dense_matrix(const Labelled& t, const MatrixLabels& m, const Shape& rows, const Shape& columns, BufferPool* pool) {
+  static Tensor dense_matrix(const Labelled& t, const MatrixLabels& m, const Shape& rows, const Shape& columns,
+                             BufferPool* pool) {
     Labels order = m.batch;
     order.insert(order.end(), m.rows.begin(), m.rows.end());
     order.insert(order.end(), m.columns.begin(), m.columns.end());
@@ -200,8 +209,10 @@ class EinsumKernel : public Kernel {
   }
 
   // The same as a view, without a copy where rows and columns are one axis each.
-  static MatrixView matrix(const Labelled& t, const MatrixLabels& m, const Shape& rows, const Shape& columns, Tensor& copy, BufferPool* pool) {
-    const bool spread = (m.rows.size() == 1 && t.size(m.rows[0]) != rows[0]) || (m.columns.size() == 1 && t.size(m.columns[0]) != columns[0]);
+  static MatrixView matrix(const Labelled& t, const MatrixLabels& m, const Shape& rows, const Shape& columns,
+                           Tensor& copy, BufferPool* pool) {
+    const bool spread = (m.rows.size() == 1 && t.size(m.rows[0]) != rows[0]) ||
+                        (m.columns.size() == 1 && t.size(m.columns[0]) != columns[0]);
     if (m.rows.size() > 1 || m.columns.size() > 1 || spread) {
       copy = dense_matrix(t, m, rows, columns, pool);
       return MatrixView::of(copy);

@@ -23,11 +23,15 @@ class EmbedLayerNormalizationKernel : public Kernel {
     const Tensor& words = call.input(kWords);
     expect_rank(words, kWords, 2);
     const int64_t batch = ids.dim(0), length = ids.dim(1), n = words.dim(1);
-    const Table word = table(call, kWords, kIds, n), position = table(call, kPositions, kPositionIds, n), segment = table(call, kSegmentTable, kSegments, n);
-    if (!position.ids.empty() && position.ids.size() != static_cast<size_t>(length) && position.ids.size() != word.ids.size())
+    const Table word = table(call, kWords, kIds, n), position = table(call, kPositions, kPositionIds, n),
+                segment = table(call, kSegmentTable, kSegments, n);
+    if (!position.ids.empty() && position.ids.size() != static_cast<size_t>(length) &&
+        position.ids.size() != word.ids.size())
       fail_input(kPositionIds, ids.shape().to_string(), call.input(kPositionIds).shape().to_string());
-    if (!segment.ids.empty() && segment.ids.size() != word.ids.size()) fail_input(kSegments, ids.shape().to_string(), call.input(kSegments).shape().to_string());
-    if (position.ids.empty() && length > position.rows) fail_input(kIds, fmt::format("at most {} positions", position.rows), ids.shape().to_string());
+    if (!segment.ids.empty() && segment.ids.size() != word.ids.size())
+      fail_input(kSegments, ids.shape().to_string(), call.input(kSegments).shape().to_string());
+    if (position.ids.empty() && length > position.rows)
+      fail_input(kIds, fmt::format("at most {} positions", position.rows), ids.shape().to_string());
     const FloatView<float> gamma(call.input(kGamma), call.pool()), beta(call.input(kBeta), call.pool());
     const Shape shape{batch, length, n};
     FloatResult<float> y(call, 0, words.type(), shape), sum;
@@ -36,11 +40,14 @@ class EmbedLayerNormalizationKernel : public Kernel {
       for (int64_t r = begin; r < end; ++r) {
         float* row = y.data() + r * n;
         const auto at = static_cast<size_t>(r);
-        const float* p = position.values.data() + (position.ids.empty() ? r % length : position.ids[at % position.ids.size()]) * n;
+        const float* p =
+            position.values.data() + (position.ids.empty() ? r % length : position.ids[at % position.ids.size()]) * n;
         add_row(word.values.data() + word.ids[at] * n, p, row, n);
-        if (segment.values) add_row(row, segment.values.data() + (segment.ids.empty() ? 0 : segment.ids[at]) * n, row, n);
+        if (segment.values)
+          add_row(row, segment.values.data() + (segment.ids.empty() ? 0 : segment.ids[at]) * n, row, n);
         if (sum) std::copy_n(row, n, sum.data() + r * n);
-        normalize_row(RowNormalization<float>{false, static_cast<double>(epsilon_), gamma.data(), beta.data()}, row, row, n);
+        normalize_row(RowNormalization<float>{false, static_cast<double>(epsilon_), gamma.data(), beta.data()}, row,
+                      row, n);
       }
     });
     y.store(call);
@@ -59,7 +66,8 @@ class EmbedLayerNormalizationKernel : public Kernel {
     Table t;
     const Tensor* tensor = call.optional_input(values);
     if (!tensor) return t;
-    if (tensor->rank() != 2 || tensor->dim(1) != n) fail_input(values, fmt::format("shape (rows,{})", n), tensor->shape().to_string());
+    if (tensor->rank() != 2 || tensor->dim(1) != n)
+      fail_input(values, fmt::format("shape (rows,{})", n), tensor->shape().to_string());
     t.values = FloatView<float>(*tensor, call.pool());
     t.rows = tensor->dim(0);
     if (call.has(ids)) t.ids = call.input(ids).to_int64();
@@ -75,7 +83,8 @@ class EmbedLayerNormalizationKernel : public Kernel {
     Tensor& index = call.output(1, DataType::kInt32, {batch});
     for (int64_t b = 0; b < batch; ++b) {
       int32_t ones = 0;
-      for (int64_t t = 0; t < length && !mask.empty(); ++t) ones += mask.at(static_cast<size_t>(b * length + t)) == 1 ? 1 : 0;
+      for (int64_t t = 0; t < length && !mask.empty(); ++t)
+        ones += mask.at(static_cast<size_t>(b * length + t)) == 1 ? 1 : 0;
       index.mutable_data<int32_t>()[b] = ones;
     }
   }

@@ -5,8 +5,8 @@
 
 #include "ops/op.h"
 #include "ops/support/float_tensor.h"
-#include "ops/support/parallel_items.h"
 #include "ops/support/panel_weights.h"
+#include "ops/support/parallel_items.h"
 
 namespace attune {
 namespace {
@@ -16,9 +16,12 @@ enum class Kind { kErf, kTanh, kQuick };
 template <class T>
 T gelu(Kind kind, T alpha, T x) {
   switch (kind) {
-    case Kind::kErf: return x / 2 * (1 + std::erf(x / std::sqrt(T{2})));
-    case Kind::kTanh: return x / 2 * (1 + std::tanh(T(0.7978845608028654) * (x + T(0.044715) * x * x * x)));
-    case Kind::kQuick: return x / (1 + std::exp(-alpha * x));
+    case Kind::kErf:
+      return x / 2 * (1 + std::erf(x / std::sqrt(T{2})));
+    case Kind::kTanh:
+      return x / 2 * (1 + std::tanh(T(0.7978845608028654) * (x + T(0.044715) * x * x * x)));
+    case Kind::kQuick:
+      return x / (1 + std::exp(-alpha * x));
   }
   return x;
 }

@@ -16,7 +16,9 @@ namespace {
 // The activation of FusedGemm, by its ONNX name, with its parameter.
 std::function<float(float)> fused_activation(const Node& node) {
   const std::string kind = node.attr_string("activation", "");
-  const float alpha = node.attr_float("activation_alpha", kind == "LeakyRelu" ? 0.01F : kind == "HardSigmoid" ? 0.2F : 1.0F);
+  const float alpha = node.attr_float("activation_alpha", kind == "LeakyRelu"     ? 0.01F
+                                                          : kind == "HardSigmoid" ? 0.2F
+                                                                                  : 1.0F);
   const float beta = node.attr_float("activation_beta", 0.5F);
   if (kind.empty()) return {};
   if (kind == "Relu") return [](float x) { return x > 0 ? x : x - x; };
@@ -38,7 +40,8 @@ class GemmKernel : public Kernel {
         transpose_a_(context.node().attr_int("transA", 0) != 0),
         transpose_b_(context.node().attr_int("transB", 0) != 0),
         activation_(std::move(activation)) {
-    if (!transpose_a_ && context.input_type(0) != DataType::kDouble) weights_ = LinearWeights::of_input(context, 1, transpose_b_);
+    if (!transpose_a_ && context.input_type(0) != DataType::kDouble)
+      weights_ = LinearWeights::of_input(context, 1, transpose_b_);
   }
 
   void run(KernelCall& call) const override {
@@ -46,7 +49,8 @@ class GemmKernel : public Kernel {
     expect_rank(a, 0, 2);
     const int64_t k = a.dim(transpose_a_ ? 0 : 1);
     if (weights_) {
-      if (k != weights_->inner()) fail_input(0, fmt::format("{} along the inner axis", weights_->inner()), a.shape().to_string());
+      if (k != weights_->inner())
+        fail_input(0, fmt::format("{} along the inner axis", weights_->inner()), a.shape().to_string());
       return run_float(call, a, {a.dim(0), weights_->columns()});
     }
     const Tensor& b = call.input(1);
@@ -58,20 +62,26 @@ class GemmKernel : public Kernel {
     switch (a.type()) {
       case DataType::kFloat:
       case DataType::kFloat16:
-      case DataType::kBFloat16: return run_float(call, a, shape);
-      default: dispatch<double, int32_t, int64_t, uint32_t, uint64_t>(a.type(), [&]<class T>() { run_plain<T>(call, a, b, shape); });
+      case DataType::kBFloat16:
+        return run_float(call, a, shape);
+      default:
+        dispatch<double, int32_t, int64_t, uint32_t, uint64_t>(a.type(),
+                                                               [&]<class T>() { run_plain<T>(call, a, b, shape); });
     }
   }
 
   bool uses_input(size_t i) const override { return i != 1 || !weights_; }
-  std::string implementation() const override { return weights_ ? weights_->implementation() : product_.implementation(); }
+  std::string implementation() const override {
+    return weights_ ? weights_->implementation() : product_.implementation();
+  }
 
  private:
   void run_float(KernelCall& call, const Tensor& a, const Shape& shape) const {
     const FloatView<float> x(a, call.pool());
     const int64_t rows = shape[0], columns = shape[1];
     const Tensor* c = call.optional_input(2);
-    const bool is_bias = c && c->count() == columns && c->rank() > 0 && c->shape().back() == columns && alpha_ == 1.0F && beta_ == 1.0F;
+    const bool is_bias =
+        c && c->count() == columns && c->rank() > 0 && c->shape().back() == columns && alpha_ == 1.0F && beta_ == 1.0F;
     const FloatView<float> bias(is_bias ? c : nullptr, call.pool());
     const Epilogue epilogue{bias.data(), Activation::kNone, nullptr, 0};
     FloatResult<float> y(call, 0, a.type(), shape);
@@ -86,7 +96,8 @@ class GemmKernel : public Kernel {
     }
     if (!is_bias && (c || alpha_ != 1.0F)) {
       const FloatView<float> addend = spread<float>(call, c, shape);
-      for (int64_t i = 0; i < shape.count(); ++i) y.data()[i] = alpha_ * y.data()[i] + (addend ? beta_ * addend[i] : 0.0F);
+      for (int64_t i = 0; i < shape.count(); ++i)
+        y.data()[i] = alpha_ * y.data()[i] + (addend ? beta_ * addend[i] : 0.0F);
     }
     if (activation_)
       for (int64_t i = 0; i < shape.count(); ++i) y.data()[i] = activation_(y.data()[i]);

@@ -17,8 +17,10 @@ enum class Padding { kZeros, kBorder, kReflection };
 
 class GridSampleKernel : public Kernel {
  public:
-  explicit GridSampleKernel(const KernelContext& context) : align_corners_(context.node().attr_int("align_corners", 0) != 0) {
-    const std::string mode = context.node().attr_string("mode", "linear"), padding = context.node().attr_string("padding_mode", "zeros");
+  explicit GridSampleKernel(const KernelContext& context)
+      : align_corners_(context.node().attr_int("align_corners", 0) != 0) {
+    const std::string mode = context.node().attr_string("mode", "linear"),
+                      padding = context.node().attr_string("padding_mode", "zeros");
     if (mode == "nearest") {
       mode_ = Mode::kNearest;
     } else if (mode == "cubic" || mode == "bicubic") {
@@ -66,9 +68,11 @@ class GridSampleKernel : public Kernel {
         const int64_t n = p / positions;
         // The last coordinate belongs to the first spatial axis.
         for (size_t a = 0; a < rank; ++a)
-          taps[a] = make_taps(static_cast<double>(coordinates[p * axes + axes - 1 - static_cast<int64_t>(a)]), x.dim(a + 2));
+          taps[a] =
+              make_taps(static_cast<double>(coordinates[p * axes + axes - 1 - static_cast<int64_t>(a)]), x.dim(a + 2));
         for (int64_t c = 0; c < channels; ++c)
-          y.data()[(n * channels + c) * positions + p % positions] = static_cast<T>(sample(taps, 0, in.data() + (n * channels + c) * size, x.shape(), 0));
+          y.data()[(n * channels + c) * positions + p % positions] =
+              static_cast<T>(sample(taps, 0, in.data() + (n * channels + c) * size, x.shape(), 0));
       }
     });
     y.store(call);
@@ -80,7 +84,8 @@ class GridSampleKernel : public Kernel {
     double sum = 0;
     for (int t = 0; t < taps[axis].count; ++t)
       if (taps[axis].index[t] >= 0)
-        sum += taps[axis].weight[t] * sample(taps, axis + 1, plane, shape, offset * shape[axis + 2] + taps[axis].index[t]);
+        sum +=
+            taps[axis].weight[t] * sample(taps, axis + 1, plane, shape, offset * shape[axis + 2] + taps[axis].index[t]);
     return sum;
   }
 
@@ -101,7 +106,9 @@ class GridSampleKernel : public Kernel {
     const double floor = std::floor(x), r = x - floor;
     const auto first = static_cast<int64_t>(floor);
     switch (mode_) {
-      case Mode::kNearest: taps.index[0] = pixel(static_cast<int64_t>(x), size); break;
+      case Mode::kNearest:
+        taps.index[0] = pixel(static_cast<int64_t>(x), size);
+        break;
       case Mode::kLinear:
         taps.count = 2;
         for (int t = 0; t < 2; ++t) taps.index[t] = pixel(first + t, size);

@@ -51,7 +51,7 @@ class Subprogram {
 
 // Machine and precision choices of a plan that kernels follow.
 struct KernelOptions {
-  bool pack_weights = true;       // false: keep weights as they are (less memory, slower)
+  bool pack_weights = true;  // false: keep weights as they are (less memory, slower)
   // Rounds products of float inputs to lower precision where the machine gains: never by default.
 };
 

@@ -19,9 +19,9 @@ constexpr size_t kNone = ~size_t{0};
 // Where a node has what. Input 0 is x, output 0 the result.
 struct Form {
   bool rms = false;
-  size_t residual = kNone, scale = 1, bias = kNone;  // inputs
-  size_t addend = kNone;                             // a vector added to x + residual
-  size_t mean = kNone, inverse = kNone, sum = kNone; // outputs
+  size_t residual = kNone, scale = 1, bias = kNone;   // inputs
+  size_t addend = kNone;                              // a vector added to x + residual
+  size_t mean = kNone, inverse = kNone, sum = kNone;  // outputs
   bool result_has_scale_type = false;
 };
 
@@ -30,7 +30,8 @@ class NormalizationKernel : public Kernel {
   NormalizationKernel(const Form& form, const Node& node)
       : form_(form),
         axis_(node.attr_int("axis", -1)),
-        epsilon_(node.attr_float("epsilon", form.residual != kNone && node.domain() == "com.microsoft" ? 1e-12F : 1e-5F)),
+        epsilon_(
+            node.attr_float("epsilon", form.residual != kNone && node.domain() == "com.microsoft" ? 1e-12F : 1e-5F)),
         statistics_type_(static_cast<DataType>(node.attr_int("stash_type", 1))) {}
 
   void run(KernelCall& call) const override {
@@ -40,10 +41,10 @@ class NormalizationKernel : public Kernel {
  private:
   template <class T>
   struct Operands {
-    Shape shape;                     // of x
+    Shape shape;  // of x
     int64_t rows = 1, n = 1;
     FloatView<T> x, residual, scale, bias, addend;
-    int64_t residual_rows = 1;       // the residual repeats after so many rows
+    int64_t residual_rows = 1;  // the residual repeats after so many rows
     int64_t scale_rows = 1, bias_rows = 1;
   };
 
@@ -55,15 +56,17 @@ class NormalizationKernel : public Kernel {
     const Tensor* t = optional(call, i);
     if (!t) return {};
     const int64_t n = shape.count(axis, shape.rank());
-    const size_t ones = static_cast<size_t>(std::find_if(t->shape().begin(), t->shape().end(), [](int64_t s) { return s != 1; }) - t->shape().begin());
+    const size_t ones = static_cast<size_t>(
+        std::find_if(t->shape().begin(), t->shape().end(), [](int64_t s) { return s != 1; }) - t->shape().begin());
     const Shape significant = t->shape().last(t->rank() - ones);
     const bool suffix = significant.rank() <= shape.rank() && significant == shape.last(significant.rank()) &&
                         significant.count() % std::max<int64_t>(n, 1) == 0 && significant.count() > 0;
     if (suffix) return {FloatView<T>(*t, call.pool()), significant.count() / n};
-    return within([&] { return fmt::format("input {}", i); }, [&]() -> std::pair<FloatView<T>, int64_t> {
-      const Tensor spread = broadcast_copy(*t, shape, call.pool());
-      return {FloatView<T>(spread, call.pool()), shape.count(0, axis)};
-    });
+    return within([&] { return fmt::format("input {}", i); },
+                  [&]() -> std::pair<FloatView<T>, int64_t> {
+                    const Tensor spread = broadcast_copy(*t, shape, call.pool());
+                    return {FloatView<T>(spread, call.pool()), shape.count(0, axis)};
+                  });
   }
 
   template <class T>
@@ -73,7 +76,8 @@ class NormalizationKernel : public Kernel {
     const DataType type = x.type();
     if (shape.rank() == 0) fail_input(0, "rank 1 at least", "a scalar");
     const size_t axis = normalize_axis(axis_, shape.rank());
-    Operands<T> o{shape, shape.count(0, axis), shape.count(axis, shape.rank()), FloatView<T>(x, call.pool()), {}, {}, {}, {}};
+    Operands<T> o{
+        shape, shape.count(0, axis), shape.count(axis, shape.rank()), FloatView<T>(x, call.pool()), {}, {}, {}, {}};
     std::tie(o.residual, o.residual_rows) = rows_of<T>(call, form_.residual, shape, axis);
     std::tie(o.scale, o.scale_rows) = rows_of<T>(call, form_.scale, shape, axis);
     std::tie(o.bias, o.bias_rows) = rows_of<T>(call, form_.bias, shape, axis);
@@ -135,9 +139,7 @@ std::unique_ptr<Kernel> make(const Form& form, const KernelContext& context) {
   return std::make_unique<NormalizationKernel>(form, context.node());
 }
 
-std::unique_ptr<Kernel> make_layer(const KernelContext& c) {
-  return make({.bias = 2, .mean = 1, .inverse = 2}, c);
-}
+std::unique_ptr<Kernel> make_layer(const KernelContext& c) { return make({.bias = 2, .mean = 1, .inverse = 2}, c); }
 
 std::unique_ptr<Kernel> make_rms(const KernelContext& c) {
   return make({.rms = true, .result_has_scale_type = true}, c);

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "ops/op.h"
-#include "ops/support/float_tensor.h"
 #include "ops/support/broadcast_copy.h"
+#include "ops/support/float_tensor.h"
 #include "ops/support/linear.h"
 #include "ops/support/product.h"
 
@@ -37,7 +37,9 @@ class LinearKernel : public Kernel {
     const FloatView<float> bias(bias_tensor, call.pool());
     FloatView<float> residual;
     if (call.has(3))
-      residual = within("input 3", [&] { return FloatView<float>(broadcast_copy(call.input(3).to_contiguous(), shape, call.pool()), call.pool()); });
+      residual = within("input 3", [&] {
+        return FloatView<float>(broadcast_copy(call.input(3).to_contiguous(), shape, call.pool()), call.pool());
+      });
     const Epilogue epilogue{bias.data(), activation_, residual.data(), columns};
     FloatResult<float> y(call, 0, type, shape);
     if (weights_) {
@@ -46,14 +48,17 @@ class LinearKernel : public Kernel {
       const Tensor& w = call.input(1);
       const FloatView<float> matrix(w, call.pool());
       const MatrixView view{matrix.data(), w.shape(), {w.dim(1), 1}};
-      product_.run({in.data(), {rows, inner}, {inner, 1}}, transposed_ ? view.transposed() : view, y.data(), call.pool());
+      product_.run({in.data(), {rows, inner}, {inner, 1}}, transposed_ ? view.transposed() : view, y.data(),
+                   call.pool());
       apply_epilogue(y.data(), rows, columns, epilogue);
     }
     y.store(call);
   }
 
   bool uses_input(size_t i) const override { return i != 1 || !weights_; }
-  std::string implementation() const override { return weights_ ? weights_->implementation() : product_.implementation(); }
+  std::string implementation() const override {
+    return weights_ ? weights_->implementation() : product_.implementation();
+  }
 
  private:
   bool transposed_;

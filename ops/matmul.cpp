@@ -9,8 +9,8 @@
 namespace attune {
 namespace {
 
-// y = alpha (a or its transpose) (b or its transpose). transpose_batch: the first axis comes last but one first, that is
-// axes (1 .. r-2, 0, r-1) are the batch axes, the row and the column.
+// y = alpha (a or its transpose) (b or its transpose). transpose_batch: the first axis comes last but one first, that
+// is axes (1 .. r-2, 0, r-1) are the batch axes, the row and the column.
 struct Options {
   float alpha = 1;
   bool transpose_a = false, transpose_b = false, transpose_batch_a = false, transpose_batch_b = false;
@@ -44,14 +44,18 @@ class MatMulKernel : public Kernel {
     const Tensor& b = call.input(1);
     if (b.rank() == 0) fail_input(1, "rank 1 at least", "a scalar");
     if (b.type() != a.type()) fail_input(1, name(a.type()), name(b.type()));
-    if (a.type() == DataType::kFloat || a.type() == DataType::kFloat16 || a.type() == DataType::kBFloat16) return run_float(call, a, b);
-    if (options_.transpose_a || options_.transpose_b || options_.transpose_batch_a || options_.transpose_batch_b) fail_type(a.type());
+    if (a.type() == DataType::kFloat || a.type() == DataType::kFloat16 || a.type() == DataType::kBFloat16)
+      return run_float(call, a, b);
+    if (options_.transpose_a || options_.transpose_b || options_.transpose_batch_a || options_.transpose_batch_b)
+      fail_type(a.type());
     run_plain(call, a, b);
   }
 
   bool accepts_strided(size_t) const override { return true; }
   bool uses_input(size_t i) const override { return i != 1 || !weights_; }
-  std::string implementation() const override { return weights_ ? weights_->implementation() : product_.implementation(); }
+  std::string implementation() const override {
+    return weights_ ? weights_->implementation() : product_.implementation();
+  }
 
  private:
   void run_linear(KernelCall& call, const Tensor& a) const {
@@ -101,7 +105,8 @@ class MatMulKernel : public Kernel {
     if (a.rank() == 1) x.insert(0, 1);
     if (b.rank() == 1) w.push_back(1);
     if (x.back() != w[w.rank() - 2])
-      throw Error(Error::Kind::kInvalidArgument, fmt::format("inner sizes differ: {} times {}", a.shape().to_string(), b.shape().to_string()));
+      throw Error(Error::Kind::kInvalidArgument,
+                  fmt::format("inner sizes differ: {} times {}", a.shape().to_string(), b.shape().to_string()));
     Tensor y = Tensor::allocate(a.type(), result_shape(x, w, false, false), call.pool());
     multiply_plain(a.to_contiguous(call.pool()).reshaped(x), b.to_contiguous(call.pool()).reshaped(w), y);
     call.set_output(0, y.reshaped(result_shape(x, w, a.rank() == 1, b.rank() == 1)));
@@ -124,7 +129,9 @@ class MatMulKernel : public Kernel {
   FloatProduct product_;
 };
 
-std::unique_ptr<Kernel> make_matmul(const KernelContext& context) { return std::make_unique<MatMulKernel>(context, Options{}); }
+std::unique_ptr<Kernel> make_matmul(const KernelContext& context) {
+  return std::make_unique<MatMulKernel>(context, Options{});
+}
 
 std::unique_ptr<Kernel> make_fused(const KernelContext& context) {
   const Node& n = context.node();

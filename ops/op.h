@@ -22,8 +22,8 @@ struct OpDef {
   // Makes the kernel of a node. Throws Error(kUnsupported) with the reason if it can't serve this node
   // (an element type, an attribute), Error(kInvalidModel) if the node breaks the specification.
   std::unique_ptr<Kernel> (*prepare)(const KernelContext&) = nullptr;
-  bool commutative = false;    // two inputs that may be swapped
-  bool deterministic = true;   // false: random; never folded or merged
+  bool commutative = false;   // two inputs that may be swapped
+  bool deterministic = true;  // false: random; never folded or merged
 };
 
 // The newest OpDef whose since_version is at most `version`; null if there is none.

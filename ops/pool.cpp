@@ -26,7 +26,8 @@ Shape with_channels(const Tensor& x, const Shape& out) {
 
 Shape kernel_shape(const std::vector<int64_t>& kernel, const Shape& in) {
   if (kernel.size() != in.rank())
-    throw Error(Error::Kind::kInvalidModel, fmt::format("kernel_shape: expected {} values, got {}", in.rank(), kernel.size()));
+    throw Error(Error::Kind::kInvalidModel,
+                fmt::format("kernel_shape: expected {} values, got {}", in.rank(), kernel.size()));
   return Shape(std::span(kernel));
 }
 
@@ -56,7 +57,9 @@ class MaxPoolKernel : public Kernel {
   }
 
  private:
-  Window window(const Tensor& x) const { return make_window(attributes_, spatial(x), kernel_shape(kernel_, spatial(x))); }
+  Window window(const Tensor& x) const {
+    return make_window(attributes_, spatial(x), kernel_shape(kernel_, spatial(x)));
+  }
 
   template <class T>
   void compute(KernelCall& call, const Tensor& x, const T* in, T* out) const {
@@ -68,7 +71,8 @@ class MaxPoolKernel : public Kernel {
     parallel_items(planes, positions * w.kernel_count(), [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p)
         for_each_position(w.out, [&](int64_t o, const Shape& at) {
-          T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+          T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                        : std::numeric_limits<T>::lowest();
           int64_t where = -1;
           for_each_tap(w, at, [&](int64_t i, int64_t, bool inside) {
             if (!inside) return;
@@ -203,7 +207,9 @@ class GlobalPoolKernel : public Kernel {
 class MaxUnpoolKernel : public Kernel {
  public:
   explicit MaxUnpoolKernel(const KernelContext& context)
-      : kernel_(context.node().attr_ints("kernel_shape")), strides_(context.node().attr_ints("strides")), pads_(context.node().attr_ints("pads")) {}
+      : kernel_(context.node().attr_ints("kernel_shape")),
+        strides_(context.node().attr_ints("strides")),
+        pads_(context.node().attr_ints("pads")) {}
 
   void run(KernelCall& call) const override {
     dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
@@ -217,10 +223,12 @@ class MaxUnpoolKernel : public Kernel {
     const Tensor &x = call.input(0), &indices = call.input(1);
     const Shape in = spatial(x);
     if (!(indices.shape() == x.shape())) fail_input(1, x.shape().to_string(), indices.shape().to_string());
-    const Shape kernel = kernel_shape(kernel_, in), stride = WindowAttributes::spread(strides_, "strides", in.rank(), 1);
+    const Shape kernel = kernel_shape(kernel_, in),
+                stride = WindowAttributes::spread(strides_, "strides", in.rank(), 1);
     const Shape pads = WindowAttributes::spread(pads_, "pads", 2 * in.rank(), 0);
     Shape inferred = in;
-    for (size_t i = 0; i < in.rank(); ++i) inferred[i] = (in[i] - 1) * stride[i] + kernel[i] - pads[i] - pads[in.rank() + i];
+    for (size_t i = 0; i < in.rank(); ++i)
+      inferred[i] = (in[i] - 1) * stride[i] + kernel[i] - pads[i] - pads[in.rank() + i];
     Shape from = with_channels(x, inferred), shape = from;
     if (call.has(2)) {
       const auto given = call.input(2).to_int64();
@@ -232,7 +240,8 @@ class MaxUnpoolKernel : public Kernel {
     std::fill_n(y.data(), shape.count(), T{0});
     const auto positions = indices.to_int64();
     for (size_t i = 0; i < positions.size(); ++i) {
-      if (positions[i] < 0 || positions[i] >= from.count()) fail_input(1, fmt::format("indices below {}", from.count()), std::to_string(positions[i]));
+      if (positions[i] < 0 || positions[i] >= from.count())
+        fail_input(1, fmt::format("indices below {}", from.count()), std::to_string(positions[i]));
       const int64_t to = move(positions[i], from, shape);
       if (to >= 0) y.data()[to] = in_values[static_cast<int64_t>(i)];
     }

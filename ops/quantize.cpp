@@ -36,7 +36,8 @@ ScaleMap scale_map(const Shape& shape, const Tensor& scale, int64_t axis_attribu
   const size_t axis = normalize_axis(axis_attribute, shape.rank());
   m = {shape.count(0, axis), shape[axis], shape.count(axis + 1, shape.rank()), block, false};
   if (block == 0) {
-    if (scale.rank() != 1 || scale.count() != m.n) fail_input(1, fmt::format("1 or {} scales", m.n), scale.shape().to_string());
+    if (scale.rank() != 1 || scale.count() != m.n)
+      fail_input(1, fmt::format("1 or {} scales", m.n), scale.shape().to_string());
   } else {
     Shape expected = shape;
     expected[axis] = m.blocks();
@@ -74,11 +75,16 @@ IntegerRange range_of(DataType type) {
 // Element i of an integer tensor of any type up to 32 bits, or the code of a small float.
 int64_t read_element(const Tensor& t, int64_t i) {
   switch (t.type()) {
-    case DataType::kUInt8: return t.data<uint8_t>()[i];
-    case DataType::kInt8: return t.data<int8_t>()[i];
-    case DataType::kUInt16: return t.data<uint16_t>()[i];
-    case DataType::kInt16: return t.data<int16_t>()[i];
-    case DataType::kInt32: return t.data<int32_t>()[i];
+    case DataType::kUInt8:
+      return t.data<uint8_t>()[i];
+    case DataType::kInt8:
+      return t.data<int8_t>()[i];
+    case DataType::kUInt16:
+      return t.data<uint16_t>()[i];
+    case DataType::kInt16:
+      return t.data<int16_t>()[i];
+    case DataType::kInt32:
+      return t.data<int32_t>()[i];
     default: {
       const int bits = element_bits(t.type());
       const uint8_t code = packed_element(reinterpret_cast<const uint8_t*>(t.raw()), i, bits);
@@ -89,9 +95,15 @@ int64_t read_element(const Tensor& t, int64_t i) {
 
 void write_element(Tensor& t, int64_t i, int64_t value) {
   switch (element_bits(t.type())) {
-    case 8: reinterpret_cast<uint8_t*>(t.mutable_raw())[i] = static_cast<uint8_t>(value); break;
-    case 16: reinterpret_cast<uint16_t*>(t.mutable_raw())[i] = static_cast<uint16_t>(value); break;
-    default: set_packed_element(reinterpret_cast<uint8_t*>(t.mutable_raw()), i, element_bits(t.type()), static_cast<uint8_t>(value));
+    case 8:
+      reinterpret_cast<uint8_t*>(t.mutable_raw())[i] = static_cast<uint8_t>(value);
+      break;
+    case 16:
+      reinterpret_cast<uint16_t*>(t.mutable_raw())[i] = static_cast<uint16_t>(value);
+      break;
+    default:
+      set_packed_element(reinterpret_cast<uint8_t*>(t.mutable_raw()), i, element_bits(t.type()),
+                         static_cast<uint8_t>(value));
   }
 }
 
@@ -137,7 +149,8 @@ class QuantizeKernel : public Kernel {
     const auto quantized = [&](int64_t i, int64_t s) {
       const int64_t z = zero.empty() ? 0 : zero[static_cast<size_t>(s)];
       const double v = static_cast<double>(std::nearbyint(value(i) / scale[s])) + static_cast<double>(z);
-      return static_cast<int64_t>(std::clamp(std::isnan(v) ? 0.0 : v, static_cast<double>(range.low), static_cast<double>(range.high)));
+      return static_cast<int64_t>(
+          std::clamp(std::isnan(v) ? 0.0 : v, static_cast<double>(range.low), static_cast<double>(range.high)));
     };
     if (element_bits(type) < 8) {
       for_each_serial(map, [&](int64_t i, int64_t s) { write_element(y, i, quantized(i, s)); });

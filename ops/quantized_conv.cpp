@@ -23,7 +23,8 @@ std::vector<int32_t> zero_points(const Tensor* t) {
 
 class IntegerConv {
  public:
-  explicit IntegerConv(const KernelContext& context) : attributes_(context.node()), groups_(context.node().attr_int("group", 1)) {}
+  explicit IntegerConv(const KernelContext& context)
+      : attributes_(context.node()), groups_(context.node().attr_int("group", 1)) {}
 
   struct Operands {
     size_t x, x_zero, w, w_zero;  // inputs
@@ -37,22 +38,31 @@ class IntegerConv {
     if (x.rank() < 3) fail_input(at.x, "rank 3 at least", x.shape().to_string());
     if (w.rank() != x.rank() || groups_ < 1 || w.dim(0) % groups_ != 0 || w.dim(1) * groups_ != x.dim(1))
       fail_input(at.w, fmt::format("weights for {} channels in {} groups", x.dim(1), groups_), w.shape().to_string());
-    const std::vector<int32_t> x_zero = zero_points(call.optional_input(at.x_zero)), w_zero = zero_points(call.optional_input(at.w_zero));
+    const std::vector<int32_t> x_zero = zero_points(call.optional_input(at.x_zero)),
+                               w_zero = zero_points(call.optional_input(at.w_zero));
     if (x_zero.size() != 1) fail_input(at.x_zero, "a scalar", "several values");
-    if (w_zero.size() != 1 && static_cast<int64_t>(w_zero.size()) != w.dim(0)) fail_input(at.w_zero, fmt::format("1 or {} values", w.dim(0)), std::to_string(w_zero.size()));
+    if (w_zero.size() != 1 && static_cast<int64_t>(w_zero.size()) != w.dim(0))
+      fail_input(at.w_zero, fmt::format("1 or {} values", w.dim(0)), std::to_string(w_zero.size()));
     const Window window = make_window(attributes_, x.shape().last(x.rank() - 2), w.shape().last(w.rank() - 2));
     Shape shape{x.dim(0), w.dim(0)};
     for (const int64_t size : window.out) shape.push_back(size);
     Tensor y = Tensor::allocate(DataType::kInt32, shape, call.pool());
-    const int64_t out_channels = w.dim(0) / groups_, taps = w.dim(1) * window.kernel_count(), positions = window.out_count();
+    const int64_t out_channels = w.dim(0) / groups_, taps = w.dim(1) * window.kernel_count(),
+                  positions = window.out_count();
     Tensor rows = Tensor::allocate(x.type(), {positions, taps}, call.pool());
     Tensor sums = Tensor::allocate(DataType::kInt32, {positions, out_channels}, call.pool());
     for (int64_t g = 0; g < groups_; ++g) {
-      const Int8Weights weights = Int8Weights::pack(w.raw() + g * out_channels * taps, w.type(), taps, out_channels, /*transposed=*/true);
-      const std::vector<int32_t> zero = w_zero.size() == 1 ? w_zero : std::vector<int32_t>(w_zero.begin() + g * out_channels, w_zero.begin() + (g + 1) * out_channels);
+      const Int8Weights weights =
+          Int8Weights::pack(w.raw() + g * out_channels * taps, w.type(), taps, out_channels, /*transposed=*/true);
+      const std::vector<int32_t> zero =
+          w_zero.size() == 1
+              ? w_zero
+              : std::vector<int32_t>(w_zero.begin() + g * out_channels, w_zero.begin() + (g + 1) * out_channels);
       for (int64_t n = 0; n < x.dim(0); ++n) {
-        const auto* image = reinterpret_cast<const uint8_t*>(x.raw()) + (n * groups_ + g) * w.dim(1) * window.in_count();
-        unfold_rows(window, image, w.dim(1), static_cast<uint8_t>(x_zero[0]), reinterpret_cast<uint8_t*>(rows.mutable_raw()));
+        const auto* image =
+            reinterpret_cast<const uint8_t*>(x.raw()) + (n * groups_ + g) * w.dim(1) * window.in_count();
+        unfold_rows(window, image, w.dim(1), static_cast<uint8_t>(x_zero[0]),
+                    reinterpret_cast<uint8_t*>(rows.mutable_raw()));
         product_.run(rows.raw(), x.type(), positions, x_zero, weights, zero, sums.mutable_data<int32_t>(), call.pool());
         int32_t* out = y.mutable_data<int32_t>() + (n * groups_ + g) * out_channels * positions;
         for (int64_t c = 0; c < out_channels; ++c)
@@ -72,7 +82,8 @@ class IntegerConv {
     for (int64_t c = 0; c < channels; ++c) {
       unfold_channel(w, image + c * w.in_count(), padding, columns.data());
       for (int64_t o = 0; o < positions; ++o)
-        for (int64_t k = 0; k < kernel; ++k) rows[(o * channels + c) * kernel + k] = columns[static_cast<size_t>(k * positions + o)];
+        for (int64_t k = 0; k < kernel; ++k)
+          rows[(o * channels + c) * kernel + k] = columns[static_cast<size_t>(k * positions + o)];
     }
   }
 
@@ -85,7 +96,9 @@ class IntegerConv {
 class ConvIntegerKernel : public Kernel {
  public:
   explicit ConvIntegerKernel(const KernelContext& context) : conv_(context) {}
-  void run(KernelCall& call) const override { call.set_output(0, conv_.run(call, {.x = 0, .x_zero = 2, .w = 1, .w_zero = 3})); }
+  void run(KernelCall& call) const override {
+    call.set_output(0, conv_.run(call, {.x = 0, .x_zero = 2, .w = 1, .w_zero = 3}));
+  }
   std::string implementation() const override { return conv_.implementation(); }
 
  private:
@@ -99,11 +112,14 @@ class QLinearConvKernel : public Kernel {
 
   void run(KernelCall& call) const override {
     const Tensor sums = conv_.run(call, {.x = 0, .x_zero = 2, .w = 3, .w_zero = 5});
-    const FloatView<float> x_scale(call.input(1), call.pool()), w_scale(call.input(4), call.pool()), y_scale(call.input(6), call.pool());
+    const FloatView<float> x_scale(call.input(1), call.pool()), w_scale(call.input(4), call.pool()),
+        y_scale(call.input(6), call.pool());
     const Tensor* bias = call.optional_input(8);
-    const int64_t channels = sums.dim(1), positions = sums.shape().count(2, sums.rank()), scales = call.input(4).count();
+    const int64_t channels = sums.dim(1), positions = sums.shape().count(2, sums.rank()),
+                  scales = call.input(4).count();
     if (bias && bias->count() != channels) fail_input(8, fmt::format("{} values", channels), bias->shape().to_string());
-    if (scales != 1 && scales != channels) fail_input(4, fmt::format("1 or {} scales", channels), call.input(4).shape().to_string());
+    if (scales != 1 && scales != channels)
+      fail_input(4, fmt::format("1 or {} scales", channels), call.input(4).shape().to_string());
     const Tensor& zero = call.input(7);
     if (!is_int8(zero.type())) fail_input(7, "int8 or uint8", name(zero.type()));
     const auto y_zero = static_cast<float>(zero.to_int64().at(0));

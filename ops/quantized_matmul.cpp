@@ -26,12 +26,13 @@ class IntegerMatMul {
  public:
   IntegerMatMul(const KernelContext& context, size_t b) {
     const Tensor* w = context.constant(b);
-    if (w && w->rank() == 2 && is_int8(w->type())) weights_ = Int8Weights::pack(w->raw(), w->type(), w->dim(0), w->dim(1));
+    if (w && w->rank() == 2 && is_int8(w->type()))
+      weights_ = Int8Weights::pack(w->raw(), w->type(), w->dim(0), w->dim(1));
   }
 
   struct Operand {
     const Tensor& values;
-    size_t input;           // its index, for errors
+    size_t input;  // its index, for errors
     const Tensor* zero;
     size_t zero_input;
   };
@@ -55,10 +56,13 @@ class IntegerMatMul {
     if (w.rank() == 1) w.push_back(1);
     const int64_t k = x.back(), m = x[x.rank() - 2], n = w.back();
     if (w[w.rank() - 2] != k)
-      throw Error(Error::Kind::kInvalidArgument, fmt::format("inner sizes differ: {} times {}", a.values.shape().to_string(), b.values.shape().to_string()));
+      throw Error(
+          Error::Kind::kInvalidArgument,
+          fmt::format("inner sizes differ: {} times {}", a.values.shape().to_string(), b.values.shape().to_string()));
     const Tensor xt = a.values.to_contiguous(call.pool()), wt = b.values.to_contiguous(call.pool());
     const std::vector<int32_t> x_zero = zero_points(a.zero), w_zero = zero_points(b.zero);
-    if (x_zero.size() != 1 && static_cast<int64_t>(x_zero.size()) != x.count(0, x.rank() - 1) && static_cast<int64_t>(x_zero.size()) != m)
+    if (x_zero.size() != 1 && static_cast<int64_t>(x_zero.size()) != x.count(0, x.rank() - 1) &&
+        static_cast<int64_t>(x_zero.size()) != m)
       fail_input(a.zero_input, fmt::format("1 or {} values", m), a.zero->shape().to_string());
 
     if (w.count(0, w.rank() - 2) == 1) {
@@ -66,7 +70,8 @@ class IntegerMatMul {
         fail_input(b.zero_input, fmt::format("1 or {} values", n), b.zero->shape().to_string());
       const int64_t rows = x.count(0, x.rank() - 1);
       const Int8Weights made = weights_ ? Int8Weights{} : Int8Weights::pack(wt.raw(), wt.type(), k, n);
-      product_.run(xt.raw(), xt.type(), rows, repeated(x_zero, rows), weights_ ? *weights_ : made, w_zero, y, call.pool());
+      product_.run(xt.raw(), xt.type(), rows, repeated(x_zero, rows), weights_ ? *weights_ : made, w_zero, y,
+                   call.pool());
       return;
     }
     run_batch(call, xt, wt, x, w, x_zero, w_zero, y);
@@ -78,7 +83,8 @@ class IntegerMatMul {
   static void check(const Operand& o) {
     if (!is_int8(o.values.type())) fail_input(o.input, "int8 or uint8", name(o.values.type()));
     if (o.values.rank() == 0) fail_input(o.input, "rank 1 at least", "a scalar");
-    if (o.zero && o.zero->type() != o.values.type()) fail_input(o.zero_input, name(o.values.type()), name(o.zero->type()));
+    if (o.zero && o.zero->type() != o.values.type())
+      fail_input(o.zero_input, name(o.values.type()), name(o.zero->type()));
   }
 
   static std::vector<int32_t> repeated(const std::vector<int32_t>& zero, int64_t rows) {
@@ -96,8 +102,8 @@ class IntegerMatMul {
     return {from, from + static_cast<std::ptrdiff_t>(w)};
   }
 
-  void run_batch(KernelCall& call, const Tensor& xt, const Tensor& wt, const Shape& x, const Shape& w, const std::vector<int32_t>& x_zero,
-                 const std::vector<int32_t>& w_zero, int32_t* y) const {
+  void run_batch(KernelCall& call, const Tensor& xt, const Tensor& wt, const Shape& x, const Shape& w,
+                 const std::vector<int32_t>& x_zero, const std::vector<int32_t>& w_zero, int32_t* y) const {
     const Shape batch = broadcast_batch(x, w);
     const int64_t k = x.back(), m = x[x.rank() - 2], n = w.back();
     const auto index = [&](const Shape& s, int64_t flat) {
@@ -116,7 +122,8 @@ class IntegerMatMul {
     for (int64_t i = 0; i < batch.count(); ++i) {
       const int64_t ia = index(x, i), ib = index(w, i);
       const Int8Weights packed = Int8Weights::pack(wt.raw() + ib * k * n, wt.type(), k, n);
-      product_.run(xt.raw() + ia * m * k, xt.type(), m, part(x_zero, ia, m), packed, part(w_zero, ib, n), y + i * m * n, call.pool());
+      product_.run(xt.raw() + ia * m * k, xt.type(), m, part(x_zero, ia, m), packed, part(w_zero, ib, n), y + i * m * n,
+                   call.pool());
     }
   }
 
@@ -150,7 +157,8 @@ class QLinearMatMulKernel : public Kernel {
     const Shape shape = IntegerMatMul::result_shape(a, b);
     Tensor sums = Tensor::allocate(DataType::kInt32, shape, call.pool());
     product_.run(call, {a, 0, &call.input(2), 2}, {b, 3, &call.input(5), 5}, sums.mutable_data<int32_t>());
-    const FloatView<float> a_scale(call.input(1), call.pool()), b_scale(call.input(4), call.pool()), y_scale(call.input(6), call.pool());
+    const FloatView<float> a_scale(call.input(1), call.pool()), b_scale(call.input(4), call.pool()),
+        y_scale(call.input(6), call.pool());
     const int64_t n = shape.rank() ? shape.back() : 1, rows = n ? shape.count() / n : 0;
     const int64_t a_scales = call.input(1).count(), b_scales = call.input(4).count(), y_scales = call.input(6).count();
     const auto y_zero = y_zero_tensor.to_int64();
@@ -163,10 +171,12 @@ class QLinearMatMulKernel : public Kernel {
     parallel_items(rows, 4 * n, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r)
         for (int64_t c = 0; c < n; ++c) {
-          const float scale = a_scale[a_scales == 1 ? 0 : r % a_scales] * b_scale[b_scales == 1 ? 0 : c % b_scales] / y_scale[y_scales == 1 ? 0 : r % y_scales];
+          const float scale = a_scale[a_scales == 1 ? 0 : r % a_scales] * b_scale[b_scales == 1 ? 0 : c % b_scales] /
+                              y_scale[y_scales == 1 ? 0 : r % y_scales];
           const auto zero = static_cast<float>(y_zero[y_zero.size() == 1 ? 0 : static_cast<size_t>(r) % y_zero.size()]);
           const float v = std::nearbyint(static_cast<float>(sum[r * n + c]) * scale) + zero;
-          out[r * n + c] = static_cast<uint8_t>(static_cast<int64_t>(std::clamp(v, static_cast<float>(low), static_cast<float>(low + 255))));
+          out[r * n + c] = static_cast<uint8_t>(
+              static_cast<int64_t>(std::clamp(v, static_cast<float>(low), static_cast<float>(low + 255))));
         }
     });
   }
@@ -177,13 +187,14 @@ class QLinearMatMulKernel : public Kernel {
 };
 
 // y = float(sums) a_scale b_scale + bias.
-void scale_sums(const int32_t* sums, const Shape& shape, float a_scale, const FloatView<float>& b_scale, int64_t b_scales,
-                const FloatView<float>& bias, float* y) {
+void scale_sums(const int32_t* sums, const Shape& shape, float a_scale, const FloatView<float>& b_scale,
+                int64_t b_scales, const FloatView<float>& bias, float* y) {
   const int64_t n = shape.rank() ? shape.back() : 1, rows = n ? shape.count() / n : 0;
   parallel_items(rows, n, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
       for (int64_t c = 0; c < n; ++c)
-        y[r * n + c] = static_cast<float>(sums[r * n + c]) * (a_scale * b_scale[b_scales == 1 ? 0 : c]) + (bias ? bias[c] : 0.0F);
+        y[r * n + c] =
+            static_cast<float>(sums[r * n + c]) * (a_scale * b_scale[b_scales == 1 ? 0 : c]) + (bias ? bias[c] : 0.0F);
   });
 }
 
@@ -201,7 +212,8 @@ class DynamicQuantizeMatMulKernel : public Kernel {
     Tensor sums = Tensor::allocate(DataType::kInt32, shape, call.pool());
     product_.run(call, {quantized, 0, &zero, 0}, {b, 1, call.optional_input(3), 3}, sums.mutable_data<int32_t>());
     Tensor& y = call.output(0, DataType::kFloat, shape);
-    scale_sums(sums.data<int32_t>(), shape, q.scale, {call.input(2), call.pool()}, call.input(2).count(), {call.optional_input(4), call.pool()}, y.mutable_data<float>());
+    scale_sums(sums.data<int32_t>(), shape, q.scale, {call.input(2), call.pool()}, call.input(2).count(),
+               {call.optional_input(4), call.pool()}, y.mutable_data<float>());
   }
   std::string implementation() const override { return product_.implementation(); }
 
@@ -218,9 +230,11 @@ class MatMulIntegerToFloatKernel : public Kernel {
     if (a_scale.count() != 1) fail_input(2, "a scalar", a_scale.shape().to_string());
     const Shape shape = IntegerMatMul::result_shape(a, b);
     Tensor sums = Tensor::allocate(DataType::kInt32, shape, call.pool());
-    product_.run(call, {a, 0, call.optional_input(4), 4}, {b, 1, call.optional_input(5), 5}, sums.mutable_data<int32_t>());
+    product_.run(call, {a, 0, call.optional_input(4), 4}, {b, 1, call.optional_input(5), 5},
+                 sums.mutable_data<int32_t>());
     FloatResult<float> y(call, 0, a_scale.type(), shape);
-    scale_sums(sums.data<int32_t>(), shape, FloatView<float>(a_scale, call.pool())[0], {call.input(3), call.pool()}, call.input(3).count(), {call.optional_input(6), call.pool()}, y.data());
+    scale_sums(sums.data<int32_t>(), shape, FloatView<float>(a_scale, call.pool())[0], {call.input(3), call.pool()},
+               call.input(3).count(), {call.optional_input(6), call.pool()}, y.data());
     y.store(call);
   }
   std::string implementation() const override { return product_.implementation(); }

@@ -21,8 +21,10 @@ enum Input : size_t { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes
 // operand depends on the reset gate.
 struct Weights {
   Weights(const Tensor& w, const Tensor& r, int64_t direction, int64_t split, const KernelOptions& options)
-      : input(matrix_slice(w, direction, 0, w.dim(1)), options), recurrent(matrix_slice(r, direction, 0, split), options) {
-    if (split < r.dim(1)) candidate = std::make_unique<Projection>(matrix_slice(r, direction, split, r.dim(1)), options);
+      : input(matrix_slice(w, direction, 0, w.dim(1)), options),
+        recurrent(matrix_slice(r, direction, 0, split), options) {
+    if (split < r.dim(1))
+      candidate = std::make_unique<Projection>(matrix_slice(r, direction, split, r.dim(1)), options);
   }
   Projection input, recurrent;
   std::unique_ptr<Projection> candidate;
@@ -32,7 +34,9 @@ class RecurrentKernel : public Kernel {
  public:
   RecurrentKernel(Cell cell, const KernelContext& context)
       : cell_(cell),
-        gates_(cell == Cell::kRnn ? 1 : cell == Cell::kGru ? 3 : 4),
+        gates_(cell == Cell::kRnn   ? 1
+               : cell == Cell::kGru ? 3
+                                    : 4),
         hidden_(context.node().attr_int("hidden_size", 0)),
         batch_first_(context.node().attr_int("layout", 0) != 0),
         reset_after_(cell == Cell::kGru && context.node().attr_int("linear_before_reset", 0) != 0),
@@ -64,7 +68,10 @@ class RecurrentKernel : public Kernel {
     if (w.dim(0) != directions_ || w.dim(1) != gates_ * hidden)
       fail_input(kW, fmt::format("shape ({},{},inputs)", directions_, gates_ * hidden), w.shape().to_string());
     if (r.dim(0) != directions_ || r.dim(1) != gates_ * hidden || (hidden_ && hidden != hidden_))
-      fail_input(kR, fmt::format("shape ({},{},{})", directions_, gates_ * (hidden_ ? hidden_ : hidden), hidden_ ? hidden_ : hidden), r.shape().to_string());
+      fail_input(kR,
+                 fmt::format("shape ({},{},{})", directions_, gates_ * (hidden_ ? hidden_ : hidden),
+                             hidden_ ? hidden_ : hidden),
+                 r.shape().to_string());
     std::vector<Weights> all;
     const int64_t split = cell_ == Cell::kGru && !reset_after_ ? 2 * hidden : gates_ * hidden;
     for (int64_t d = 0; d < directions_; ++d) all.emplace_back(w, r, d, split, options);
@@ -126,14 +133,17 @@ class RecurrentKernel : public Kernel {
     if (cell_ == Cell::kLstm) run.peepholes = view(kPeepholes, {directions_, 3 * run.hidden});
     run.lengths.assign(static_cast<size_t>(run.batch), run.steps);
     if (const Tensor* lengths = call.optional_input(kLengths)) {
-      if (lengths->count() != run.batch) fail_input(kLengths, fmt::format("{} lengths", run.batch), lengths->shape().to_string());
+      if (lengths->count() != run.batch)
+        fail_input(kLengths, fmt::format("{} lengths", run.batch), lengths->shape().to_string());
       run.lengths = lengths->to_int64();
       for (const int64_t n : run.lengths)
-        if (n < 0 || n > run.steps) fail_input(kLengths, fmt::format("lengths from 0 to {}", run.steps), std::to_string(n));
+        if (n < 0 || n > run.steps)
+          fail_input(kLengths, fmt::format("lengths from 0 to {}", run.steps), std::to_string(n));
     }
     const auto state = [&](size_t i, std::vector<T>& to) {
       to.assign(static_cast<size_t>(directions_ * run.batch * run.hidden), T{0});
-      const FloatView<T> from = view(i, batch_first_ ? Shape{run.batch, directions_, run.hidden} : Shape{directions_, run.batch, run.hidden});
+      const FloatView<T> from =
+          view(i, batch_first_ ? Shape{run.batch, directions_, run.hidden} : Shape{directions_, run.batch, run.hidden});
       if (from)
         for (int64_t d = 0; d < directions_; ++d)
           for (int64_t b = 0; b < run.batch; ++b)
@@ -150,14 +160,18 @@ class RecurrentKernel : public Kernel {
     const size_t row = storage_bytes(x.type(), static_cast<size_t>(x.dim(2)));
     for (int64_t i = 0; i < a; ++i)
       for (int64_t j = 0; j < b; ++j)
-        std::copy_n(x.raw() + static_cast<size_t>(i * b + j) * row, row, y.mutable_raw() + static_cast<size_t>(j * a + i) * row);
+        std::copy_n(x.raw() + static_cast<size_t>(i * b + j) * row, row,
+                    y.mutable_raw() + static_cast<size_t>(j * a + i) * row);
     return y;
   }
 
   template <class T>
-  void store_state(KernelCall& call, size_t output, DataType type, const Run<T>& run, const std::vector<T>& state) const {
+  void store_state(KernelCall& call, size_t output, DataType type, const Run<T>& run,
+                   const std::vector<T>& state) const {
     if (output >= call.output_count() || !call.wants(output)) return;
-    FloatResult<T> to(call, output, type, batch_first_ ? Shape{run.batch, directions_, run.hidden} : Shape{directions_, run.batch, run.hidden});
+    FloatResult<T> to(
+        call, output, type,
+        batch_first_ ? Shape{run.batch, directions_, run.hidden} : Shape{directions_, run.batch, run.hidden});
     for (int64_t d = 0; d < directions_; ++d)
       for (int64_t b = 0; b < run.batch; ++b)
         std::copy_n(state.data() + (d * run.batch + b) * run.hidden, run.hidden,
@@ -216,9 +230,16 @@ class RecurrentKernel : public Kernel {
       each_row([&](int64_t b, int64_t t, T* g) {
         T* state = h + b * hidden;
         switch (cell_) {
-          case Cell::kRnn: step_rnn(d, hidden, g, from_state + b * products, state); break;
-          case Cell::kGru: step_gru(d, hidden, g, w.candidate ? nullptr : from_state + b * products, candidate + b * hidden, state); break;
-          case Cell::kLstm: step_lstm(d, hidden, g, from_state + b * products, run.peepholes ? run.peepholes.data() + d * 3 * hidden : nullptr, state, c + b * hidden); break;
+          case Cell::kRnn:
+            step_rnn(d, hidden, g, from_state + b * products, state);
+            break;
+          case Cell::kGru:
+            step_gru(d, hidden, g, w.candidate ? nullptr : from_state + b * products, candidate + b * hidden, state);
+            break;
+          case Cell::kLstm:
+            step_lstm(d, hidden, g, from_state + b * products,
+                      run.peepholes ? run.peepholes.data() + d * 3 * hidden : nullptr, state, c + b * hidden);
+            break;
         }
         std::copy_n(state, hidden, run.y + t * run.y_step + d * run.y_direction + b * run.y_row);
       });

@@ -15,7 +15,10 @@ namespace {
 class Buckets {
  public:
   Buckets(int64_t buckets, int64_t max_distance, bool bidirectional)
-      : buckets_(bidirectional ? buckets / 2 : buckets), exact_(buckets_ / 2), bidirectional_(bidirectional), max_distance_(max_distance) {}
+      : buckets_(bidirectional ? buckets / 2 : buckets),
+        exact_(buckets_ / 2),
+        bidirectional_(bidirectional),
+        max_distance_(max_distance) {}
 
   int64_t operator()(int64_t relative) const {
     int64_t base = 0, distance = -relative;
@@ -27,9 +30,10 @@ class Buckets {
     }
     if (distance < exact_) return base + distance;
     // float, as the original: the borders of buckets depend on its rounding.
-    const float position = std::log(static_cast<float>(distance) / static_cast<float>(exact_)) /
-                           static_cast<float>(std::log(static_cast<double>(max_distance_) / static_cast<double>(exact_))) *
-                           static_cast<float>(buckets_ - exact_);
+    const float position =
+        std::log(static_cast<float>(distance) / static_cast<float>(exact_)) /
+        static_cast<float>(std::log(static_cast<double>(max_distance_) / static_cast<double>(exact_))) *
+        static_cast<float>(buckets_ - exact_);
     return base + std::min(exact_ + static_cast<int64_t>(position), buckets_ - 1);
   }
 

@@ -36,7 +36,8 @@ class ResizeKernel : public Kernel {
     const std::vector<ResizedAxis> axes = resized_axes(call, x.shape());
     Shape shape = x.shape();
     for (const ResizedAxis& a : axes) shape[a.axis] = a.out;
-    if (options_.mode == ResizeOptions::Mode::kNearest && options_.coordinates != "tf_crop_and_resize") return run_nearest(call, x, axes);
+    if (options_.mode == ResizeOptions::Mode::kNearest && options_.coordinates != "tf_crop_and_resize")
+      return run_nearest(call, x, axes);
     const bool narrow_type = x.type() == DataType::kFloat16 || x.type() == DataType::kBFloat16;
     if (x.type() == DataType::kFloat || x.type() == DataType::kDouble || narrow_type) {
       dispatch_float(x.type(), [&]<class T>() { compute<T>(call, FloatView<T>(x, call.pool()), x, axes, shape); });
@@ -50,7 +51,8 @@ class ResizeKernel : public Kernel {
 
  private:
   template <class T>
-  void compute(KernelCall& call, const FloatView<T>& in, const Tensor& x, const std::vector<ResizedAxis>& axes, const Shape& shape) const {
+  void compute(KernelCall& call, const FloatView<T>& in, const Tensor& x, const std::vector<ResizedAxis>& axes,
+               const Shape& shape) const {
     const Tensor y = interpolate<T>(call, in.data(), x.shape(), axes);
     if (x.type() == kDataTypeOf<T>) return call.set_output(0, y);
     Tensor& out = call.output(0, x.type(), shape);
@@ -75,7 +77,8 @@ class ResizeKernel : public Kernel {
     if (scales.empty() && sizes.empty()) scales.assign(scales_.begin(), scales_.end());
     const std::vector<double>& given = sizes.empty() ? scales : sizes;
     if (given.size() != axes.size())
-      fail_input(sizes.empty() ? inputs_.scales : inputs_.sizes, fmt::format("{} values", axes.size()), std::to_string(given.size()));
+      fail_input(sizes.empty() ? inputs_.scales : inputs_.sizes, fmt::format("{} values", axes.size()),
+                 std::to_string(given.size()));
     if (roi.size() != 2 * axes.size()) roi.clear();
     const bool crop = options_.coordinates == "tf_crop_and_resize";
     if (crop && roi.empty()) fail_input(inputs_.roi, fmt::format("{} values", 2 * axes.size()), "none");
@@ -103,7 +106,8 @@ class ResizeKernel : public Kernel {
 
   void keep_aspect_ratio(std::vector<ResizedAxis>& axes) const {
     const auto less = [](const ResizedAxis& a, const ResizedAxis& b) { return a.scale < b.scale; };
-    const double scale = policy_ == "not_larger" ? std::min_element(axes.begin(), axes.end(), less)->scale : std::max_element(axes.begin(), axes.end(), less)->scale;
+    const double scale = policy_ == "not_larger" ? std::min_element(axes.begin(), axes.end(), less)->scale
+                                                 : std::max_element(axes.begin(), axes.end(), less)->scale;
     for (ResizedAxis& a : axes) {
       a.scale = scale;
       a.out = static_cast<int64_t>(std::floor(scale * static_cast<double>(a.in) + 0.5));
@@ -151,7 +155,8 @@ class ResizeKernel : public Kernel {
     for (const auto& [axis, flags] : outside) {
       const int64_t inner = shape.count(axis + 1, shape.rank()), n = shape[axis];
       for (int64_t row = 0; row < shape.count(0, axis + 1); ++row)
-        if (flags[static_cast<size_t>(row % n)]) std::fill_n(current.template mutable_data<T>() + row * inner, inner, static_cast<T>(options_.extrapolation));
+        if (flags[static_cast<size_t>(row % n)])
+          std::fill_n(current.template mutable_data<T>() + row * inner, inner, static_cast<T>(options_.extrapolation));
     }
     return current;
   }

@@ -22,7 +22,8 @@ class RoiAlignKernel : public Kernel {
         scale_(static_cast<double>(context.node().attr_float("spatial_scale", 1.0F))),
         maximum_(context.node().attr_string("mode", "avg") == "max"),
         // Before opset 16 pixels lie at their corners, and a region is at least one pixel large.
-        half_pixel_(context.opset() >= 16 && context.node().attr_string("coordinate_transformation_mode", "half_pixel") == "half_pixel") {}
+        half_pixel_(context.opset() >= 16 &&
+                    context.node().attr_string("coordinate_transformation_mode", "half_pixel") == "half_pixel") {}
 
   void run(KernelCall& call) const override {
     dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
@@ -58,7 +59,8 @@ class RoiAlignKernel : public Kernel {
     if (rois.rank() != 2 || rois.dim(1) != 4) fail_input(1, "shape (regions,4)", rois.shape().to_string());
     const std::vector<int64_t> batch = call.input(2).to_int64();
     const int64_t count = rois.dim(0), channels = x.dim(1);
-    if (static_cast<int64_t>(batch.size()) != count) fail_input(2, fmt::format("{} indices", count), std::to_string(batch.size()));
+    if (static_cast<int64_t>(batch.size()) != count)
+      fail_input(2, fmt::format("{} indices", count), std::to_string(batch.size()));
     for (const int64_t b : batch)
       if (b < 0 || b >= x.dim(0)) fail_input(2, fmt::format("indices below {}", x.dim(0)), std::to_string(b));
     const FloatView<T> in(x, call.pool());
@@ -67,7 +69,8 @@ class RoiAlignKernel : public Kernel {
     parallel_items(count * channels, 32 * height_ * width_, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const Region r = region(corners.data() + i / channels * 4);
-        const T* plane = in.data() + (batch[static_cast<size_t>(i / channels)] * channels + i % channels) * x.dim(2) * x.dim(3);
+        const T* plane =
+            in.data() + (batch[static_cast<size_t>(i / channels)] * channels + i % channels) * x.dim(2) * x.dim(3);
         for (int64_t cell = 0; cell < height_ * width_; ++cell)
           y.data()[i * height_ * width_ + cell] = static_cast<T>(pool(r, plane, x.dim(2), x.dim(3), cell));
       }
@@ -83,7 +86,8 @@ class RoiAlignKernel : public Kernel {
     for (int64_t i = 0; i < r.rows; ++i)
       for (int64_t j = 0; j < r.columns; ++j) {
         const double y = r.top + (row + (static_cast<double>(i) + 0.5) / static_cast<double>(r.rows)) * r.cell_height;
-        const double x = r.left + (column + (static_cast<double>(j) + 0.5) / static_cast<double>(r.columns)) * r.cell_width;
+        const double x =
+            r.left + (column + (static_cast<double>(j) + 0.5) / static_cast<double>(r.columns)) * r.cell_width;
         const Sample s = sample(plane, height, width, y, x);
         sum += s.value;
         best = first ? s.largest : std::max(best, s.largest);
@@ -107,7 +111,8 @@ class RoiAlignKernel : public Kernel {
     const int64_t bottom = std::min(top + 1, height - 1), right = std::min(left + 1, width - 1);
     const double fy = y - static_cast<double>(top), fx = x - static_cast<double>(left);
     const auto at = [&](int64_t r, int64_t c) { return static_cast<double>(plane[r * width + c]); };
-    const double parts[] = {(1 - fy) * (1 - fx) * at(top, left), (1 - fy) * fx * at(top, right), fy * (1 - fx) * at(bottom, left), fy * fx * at(bottom, right)};
+    const double parts[] = {(1 - fy) * (1 - fx) * at(top, left), (1 - fy) * fx * at(top, right),
+                            fy * (1 - fx) * at(bottom, left), fy * fx * at(bottom, right)};
     return {parts[0] + parts[1] + parts[2] + parts[3], *std::max_element(std::begin(parts), std::end(parts))};
   }
 

@@ -15,8 +15,10 @@ enum class Kind { kSoftmax, kLogSoftmax, kHardmax };
 template <class T>
 void apply_row(Kind kind, const T* x, T* y, int64_t n) {
   switch (kind) {
-    case Kind::kSoftmax: return softmax_row(x, y, n);
-    case Kind::kLogSoftmax: return log_softmax_row(x, y, n);
+    case Kind::kSoftmax:
+      return softmax_row(x, y, n);
+    case Kind::kLogSoftmax:
+      return log_softmax_row(x, y, n);
     case Kind::kHardmax: {
       const auto best = std::max_element(x, x + n) - x;
       std::fill_n(y, n, T{0});

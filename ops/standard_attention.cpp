@@ -16,7 +16,8 @@ enum Input : size_t { kQuery, kKey, kValue, kMask, kPastKey, kPastValue, kLength
 
 AttentionConfig read_config(const Node& node) {
   const auto fail = [](std::string_view attribute, std::string_view expected, auto got) {
-    throw Error(Error::Kind::kInvalidModel, fmt::format("attribute '{}': expected {}, got {}", attribute, expected, got));
+    throw Error(Error::Kind::kInvalidModel,
+                fmt::format("attribute '{}': expected {}, got {}", attribute, expected, got));
   };
   AttentionConfig c;
   c.num_heads = node.attr_int("q_num_heads", 0);
@@ -51,7 +52,8 @@ class StandardAttentionKernel : public Kernel {
     const auto as_query = [&](Tensor t) {
       return is_float(t.type()) && t.type() != type ? cast(t.to_contiguous(pool), type, pool) : t;
     };
-    const Tensor query = with_contiguous_rows(call.input(kQuery), pool), key = with_contiguous_rows(call.input(kKey), pool);
+    const Tensor query = with_contiguous_rows(call.input(kQuery), pool),
+                 key = with_contiguous_rows(call.input(kKey), pool);
     const Tensor value = as_query(with_contiguous_rows(call.input(kValue), pool));
     const Tensor mask = call.has(kMask) ? as_query(call.input(kMask)) : Tensor();
     AttentionOperands o;
@@ -78,7 +80,9 @@ class StandardAttentionKernel : public Kernel {
   bool pads_short_mask_;
 };
 
-std::unique_ptr<Kernel> prepare(const KernelContext& context) { return std::make_unique<StandardAttentionKernel>(context); }
+std::unique_ptr<Kernel> prepare(const KernelContext& context) {
+  return std::make_unique<StandardAttentionKernel>(context);
+}
 
 }  // namespace
 

@@ -39,7 +39,8 @@ size_t lower_attention(PassContext& context) {
     const Lowered lowered = lower(*node, context.model.opset());
     inline_function(node, lowered.function);
     context.report.rewrites.push_back({"lower_attention", label, {}, {}});
-    if (!lowered.reason.empty()) context.report.notes.push_back(label + " became standard operators, not Attention: " + lowered.reason);
+    if (!lowered.reason.empty())
+      context.report.notes.push_back(label + " became standard operators, not Attention: " + lowered.reason);
   }
   context.model.opset_imports.erase("ai.attune");
   return nodes.size();

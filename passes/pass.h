@@ -22,8 +22,8 @@ struct PassContext {
 };
 
 struct Pass {
-  std::string_view name;                       // starts with a verb: fuse_, lower_, eliminate_, fold_, infer_
-  std::string_view description;                // one sentence, for the generated table
+  std::string_view name;         // starts with a verb: fuse_, lower_, eliminate_, fold_, infer_
+  std::string_view description;  // one sentence, for the generated table
   // Gives the number of changes.
   size_t (*run)(PassContext&);
 };

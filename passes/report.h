@@ -17,10 +17,10 @@ struct Rewrite {
 // Why an anchor was left: the rule that came nearest, and where it stopped.
 struct NearMiss {
   std::string rule;
-  std::string anchor;   // label of the anchor node
-  std::string path;     // "MatMul[0].Softmax[0].Add"
-  std::string value;    // name of the value there
-  std::string reason;   // "expected Mul, found Clip"
+  std::string anchor;  // label of the anchor node
+  std::string path;    // "MatMul[0].Softmax[0].Add"
+  std::string value;   // name of the value there
+  std::string reason;  // "expected Mul, found Clip"
 };
 
 struct Report {

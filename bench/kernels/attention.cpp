@@ -48,7 +48,8 @@ Cost measure(int64_t queries, int64_t keys, bool causal) {
     SimpleCall call(inputs, 1, &pool);
     const auto before = std::chrono::steady_clock::now();
     kernel->run(call);
-    best.seconds = std::min(best.seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count());
+    best.seconds =
+        std::min(best.seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count());
   }
   best.bytes = static_cast<double>(pool.peak_bytes());
   return best;
@@ -59,8 +60,9 @@ void print(const char* title, int64_t largest, bool one_query, bool causal) {
   for (int64_t n = 128; n <= largest; n *= 2) {
     const Cost cost = measure(one_query ? 1 : n, n, causal);
     const double pairs = static_cast<double>(n) * static_cast<double>(one_query ? 1 : causal ? (n + 1) / 2 : n);
-    fmt::print("{:>8} {:>12.3f} {:>10.1f} {:>12.0f} {:>14.3f}\n", n, cost.seconds * 1e3, 4 * pairs * kHeads * kWidth / cost.seconds / 1e9,
-               cost.bytes / 1e3, cost.bytes / 1e3 / static_cast<double>(n));
+    fmt::print("{:>8} {:>12.3f} {:>10.1f} {:>12.0f} {:>14.3f}\n", n, cost.seconds * 1e3,
+               4 * pairs * kHeads * kWidth / cost.seconds / 1e9, cost.bytes / 1e3,
+               cost.bytes / 1e3 / static_cast<double>(n));
   }
 }
 

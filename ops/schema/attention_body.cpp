@@ -108,7 +108,8 @@ class AttentionBody : AttentionBodyBase {
     if (Value* mask = inputs_[kAttentionMask])
       ok = b_.both(has_bool_mask() ? mask : b_.negate(b_.equal(wide(mask), number(-kInfinity))), ok);
     if (!ok) return;
-    Value* full = b_.concat({b_.op("Slice", {b_.shape(query_), b_.ints({0}), b_.ints({3})}), b_.as_list(key_length_)}, 0);
+    Value* full =
+        b_.concat({b_.op("Slice", {b_.shape(query_), b_.ints({0}), b_.ints({3})}), b_.as_list(key_length_)}, 0);
     seen_ = b_.op("Expand", {ok, full});
   }
 
@@ -117,7 +118,8 @@ class AttentionBody : AttentionBodyBase {
   Value* align(const Scores& scores) {
     if (config_.alignment == AttentionAlignment::kMonotonic) return choose_in_order(scores.biased);
     Value* any = seen_ ? b_.op("Greater", {b_.reduce_sum(b_.cast(seen_, wide_), -1), number(0)}) : nullptr;
-    Value* weights = config_.alignment == AttentionAlignment::kHard ? choose_largest(scores.biased, any) : soften(scores.biased, seen_, any);
+    Value* weights = config_.alignment == AttentionAlignment::kHard ? choose_largest(scores.biased, any)
+                                                                    : soften(scores.biased, seen_, any);
     if (config_.mean_of_empty_rows && any) {
       weights = b_.where(any, weights, b_.div(number(1), b_.cast(key_length_, wide_)));
       read_ = b_.op("Or", {read_, b_.negate(any)});
@@ -160,11 +162,13 @@ class AttentionBody : AttentionBodyBase {
     start = start ? b_.op("Min", {start, key_length_}) : b_.op("Expand", {b_.integer(0), batch_heads});
     // Hosts refuse a scan over nothing: one more query, which has no candidates, comes last and is taken off again.
     Value* more = b_.concat({b_.ints({1}), batch_heads, b_.as_list(key_length_)}, 0);
-    Value* queries = b_.concat({b_.transpose(candidates, {2, 0, 1, 3}), b_.op("Expand", {b_.tensor(Tensor::scalar(false)), more})}, 0);
+    Value* queries = b_.concat(
+        {b_.transpose(candidates, {2, 0, 1, 3}), b_.op("Expand", {b_.tensor(Tensor::scalar(false)), more})}, 0);
     Node* scan = b_.node("Scan", {start, queries}, 2, {{"num_scan_inputs", int64_t{1}}});
     Graph::attach(step(), scan, "body");
     Value* stops = b_.op("Slice", {scan->output(1), b_.ints({0}), b_.as_list(query_length_), b_.ints({0})});
-    next_position_ = b_.op("Gather", {b_.concat({b_.unsqueeze(start, {0}), stops}, 0), query_length_}, {{"axis", int64_t{0}}});
+    next_position_ =
+        b_.op("Gather", {b_.concat({b_.unsqueeze(start, {0}), stops}, 0), query_length_}, {{"axis", int64_t{0}}});
     Value* chosen = b_.unsqueeze(b_.transpose(stops, {1, 2, 0}), {3});
     // A query that chose none has Tk as its position, which no key has.
     Value* inside = b_.both(b_.op("LessOrEqual", {positions_, chosen}),
@@ -244,7 +248,8 @@ class AttentionBody : AttentionBodyBase {
     };
     Value* weighty = b.both(read_, b.op("Greater", {weights, number(0)}));
     Value* weightless = b.both(read_, b.equal(weights, number(0)));
-    Value* nan = b.op("Or", {rows_with(read_, b.op("IsNaN", {value_})), rows_with(weightless, b.op("IsInf", {value_}))});
+    Value* nan =
+        b.op("Or", {rows_with(read_, b.op("IsNaN", {value_})), rows_with(weightless, b.op("IsInf", {value_}))});
     const auto part = [&](Value* condition, double x) { return b.where(condition, number(x), number(0)); };
     Value* sum = b.add(finite, part(rows_with(weighty, inf(true)), kInfinity));
     sum = b.add(sum, part(rows_with(weighty, inf(false)), -kInfinity));
@@ -257,11 +262,16 @@ class AttentionBody : AttentionBodyBase {
   Value* shown(const Scores& scores, Value* weights) {
     if (node_.output_count() <= kAttentionWeights) return nullptr;
     switch (config_.weights) {
-      case AttentionWeights::kRaw: return b_.op("Identity", {narrow(scores.raw)});
-      case AttentionWeights::kCapped: return b_.op("Identity", {narrow(scores.capped)});
-      case AttentionWeights::kBiased: return biased(scores.biased);
-      case AttentionWeights::kNormalized: return b_.op("Identity", {narrow(weights)});
-      case AttentionWeights::kHeadMean: break;
+      case AttentionWeights::kRaw:
+        return b_.op("Identity", {narrow(scores.raw)});
+      case AttentionWeights::kCapped:
+        return b_.op("Identity", {narrow(scores.capped)});
+      case AttentionWeights::kBiased:
+        return biased(scores.biased);
+      case AttentionWeights::kNormalized:
+        return b_.op("Identity", {narrow(weights)});
+      case AttentionWeights::kHeadMean:
+        break;
     }
     return narrow(b_.div(b_.reduce_sum(weights, 1), b_.cast(heads_, wide_)));
   }
@@ -278,8 +288,8 @@ class AttentionBody : AttentionBodyBase {
 
   Value *present_key_ = nullptr, *present_value_ = nullptr, *next_position_ = nullptr;
   Value *query_length_ = nullptr, *key_length_ = nullptr, *positions_ = nullptr;
-  Value* seen_ = nullptr;                    // positions that take part; null: all
-  Value* read_ = nullptr;                    // positions whose values are read; null: all
+  Value* seen_ = nullptr;  // positions that take part; null: all
+  Value* read_ = nullptr;  // positions whose values are read; null: all
 };
 
 }  // namespace

@@ -47,7 +47,8 @@ Value* AttentionBodyBase::reshape(Value* x, std::vector<Value*> parts) {
 }
 
 // The number of heads: as given, or read off an operand of four dimensions, or `fallback`.
-Value* AttentionBodyBase::count_heads(int64_t given, std::initializer_list<std::pair<Value*, int>> operands, Value* fallback) {
+Value* AttentionBodyBase::count_heads(int64_t given, std::initializer_list<std::pair<Value*, int>> operands,
+                                      Value* fallback) {
   if (given > 0) return b_.integer(given);
   for (const auto& [x, rank] : operands)
     if (x && rank == 4) return b_.dim(x, 1);
@@ -59,7 +60,8 @@ void AttentionBodyBase::project_states() {
   const AttentionInput value_from = inputs_[kAttentionValue] ? kAttentionValue : key_from;
   query_rank_ = rank(kAttentionQuery), key_rank_ = rank(key_from), value_rank_ = rank(value_from);
   const auto beside = [&](int r, AttentionInput w, AttentionInput bias) {
-    if (r == 4 && (inputs_[w] || inputs_[bias])) refuse("a projection beside an operand of four dimensions is an error");
+    if (r == 4 && (inputs_[w] || inputs_[bias]))
+      refuse("a projection beside an operand of four dimensions is an error");
   };
   beside(query_rank_, kAttentionQueryWeight, kAttentionQueryBias);
   beside(key_rank_, kAttentionKeyWeight, kAttentionKeyBias);

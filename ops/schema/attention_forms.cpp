@@ -62,7 +62,8 @@ Node* FormBuilder::attention() {
 std::optional<Function> attention_form(const Node& node, int64_t opset) {
   const FormFunction build = find_form(node);
   if (!build) return std::nullopt;
-  if (opset < 13) throw Error(Error::Kind::kUnsupported, fmt::format("the form needs opset 13 or newer, the model has {}", opset));
+  if (opset < 13)
+    throw Error(Error::Kind::kUnsupported, fmt::format("the form needs opset 13 or newer, the model has {}", opset));
   Function f;
   f.domain = "ai.attune.form";
   f.name = node.type();

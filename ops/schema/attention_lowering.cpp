@@ -46,10 +46,12 @@ class AttentionLowering : AttentionBodyBase {
     const bool shows_scores = wants(kAttentionWeights) && config_.weights != AttentionWeights::kNormalized &&
                               config_.weights != AttentionWeights::kHeadMean;
     // A constant for all keys changes no softmax, unless the cap comes after it.
-    if (inputs_[kAttentionScoreBias] && (config_.softcap > 0 || shows_scores)) refuse("a constant is added to its scores");
+    if (inputs_[kAttentionScoreBias] && (config_.softcap > 0 || shows_scores))
+      refuse("a constant is added to its scores");
     if (wants(kAttentionWeights) && config_.weights == AttentionWeights::kRaw && config_.softcap > 0)
       refuse("hosts give the capped scores for the raw ones");
-    const bool limits = inputs_[kAttentionKeyLengths] || config_.causal || config_.window_left >= 0 || config_.window_right >= 0;
+    const bool limits =
+        inputs_[kAttentionKeyLengths] || config_.causal || config_.window_left >= 0 || config_.window_right >= 0;
     const bool excludes = limits || inputs_[kAttentionMask];
     if (wants(kAttentionWeights) && config_.weights == AttentionWeights::kBiased && (limits || has_bool_mask()))
       refuse("ONNX Runtime shows excluded scores as the lowest number");
@@ -124,8 +126,9 @@ class AttentionLowering : AttentionBodyBase {
                                                                {AttentionWeights::kHeadMean, 3}};
     for (const auto& [weights, mode] : kModes)
       if (wants(kAttentionWeights) && weights == config_.weights) attributes["qk_matmul_output_mode"] = mode;
-    Node* attention = b_.node("Attention", {query_, key_, value_, mask, past(kAttentionPastKey), past(kAttentionPastValue)}, 4,
-                              std::move(attributes));
+    Node* attention =
+        b_.node("Attention", {query_, key_, value_, mask, past(kAttentionPastKey), past(kAttentionPastValue)}, 4,
+                std::move(attributes));
     if (!wants(kAttentionWeights)) attention->remove_output(3);
     return attention;
   }
@@ -164,7 +167,8 @@ Function lowered_attention(const Node& node, int64_t opset) {
     f.body->add_input(fmt::format("input{}", i), v ? v->type() : ValueType());
   }
   BodyBuilder b(*f.body, opset);
-  for (Value* output : AttentionLowering(node, opset, *f.body).build()) f.body->add_output(output ? output : b.integer(0));
+  for (Value* output : AttentionLowering(node, opset, *f.body).build())
+    f.body->add_output(output ? output : b.integer(0));
   f.body->erase_unused();
   return f;
 }

@@ -70,22 +70,29 @@ constexpr Text kOutputs[] = {
 };
 
 void add_attributes(OpSchema& s) {
-  s.Attr("num_heads", "Query heads; needed for a query of three dimensions with more than one head", AttributeProto::INT, false);
-  s.Attr("num_kv_heads", "Key/value heads; left out: read off operands of four dimensions, else num_heads", AttributeProto::INT, false);
+  s.Attr("num_heads", "Query heads; needed for a query of three dimensions with more than one head",
+         AttributeProto::INT, false);
+  s.Attr("num_kv_heads", "Key/value heads; left out: read off operands of four dimensions, else num_heads",
+         AttributeProto::INT, false);
   s.Attr("score", "scaled_dot, dot, general or additive", AttributeProto::STRING, std::string("scaled_dot"));
   s.Attr("scale", "Factor of scaled_dot, finite and not negative; left out: 1/sqrt(E)", AttributeProto::FLOAT, false);
   s.Attr("softcap", "c*tanh(score/c) when positive", AttributeProto::FLOAT, 0.0f);
   s.Attr("causal", "1: query t, at p = query_position + t, sees key i if i <= p", AttributeProto::INT, int64_t{0});
-  s.Attr("window", "[left, right]: it sees p-left <= i <= p+right; -1: unbounded", AttributeProto::INTS, std::vector<int64_t>{-1, -1});
+  s.Attr("window", "[left, right]: it sees p-left <= i <= p+right; -1: unbounded", AttributeProto::INTS,
+         std::vector<int64_t>{-1, -1});
   s.Attr("alignment", "soft, hard or monotonic", AttributeProto::STRING, std::string("soft"));
-  s.Attr("sample", "hard: 1 draws from the softmax: u is the first word of Philox4x32-10 with key (seed) and counter (draw, b, h, t) "
-         "over 2^32; the first position whose cumulative weight exceeds u", AttributeProto::INT, int64_t{0});
+  s.Attr("sample",
+         "hard: 1 draws from the softmax: u is the first word of Philox4x32-10 with key (seed) and counter (draw, b, "
+         "h, t) "
+         "over 2^32; the first position whose cumulative weight exceeds u",
+         AttributeProto::INT, int64_t{0});
   s.Attr("seed", "Key of the draws", AttributeProto::INT, int64_t{0});
   s.Attr("chunk", "monotonic: weights over so many positions up to the chosen one", AttributeProto::INT, int64_t{1});
-  s.Attr("empty_row", "What a query that may see nothing gets: zero, or mean (equal weights over all Tk values, which are read)",
+  s.Attr("empty_row",
+         "What a query that may see nothing gets: zero, or mean (equal weights over all Tk values, which are read)",
          AttributeProto::STRING, std::string("zero"));
-  s.Attr("weights_output", "raw (step 3), capped (step 4), biased (step 5), normalized (step 6), or head_mean of these", AttributeProto::STRING,
-         std::string("normalized"));
+  s.Attr("weights_output", "raw (step 3), capped (step 4), biased (step 5), normalized (step 6), or head_mean of these",
+         AttributeProto::STRING, std::string("normalized"));
 }
 
 // --- inference
@@ -131,7 +138,8 @@ Operand operand(const InferenceContext& ctx, size_t states, size_t weight, size_
   const TensorShapeProto* shape = shape_of(ctx, states);
   if (!shape) return o;
   o.rank = shape->dim_size();
-  if (o.rank != 3 && o.rank != 4) fail_shape_inference("Attention: input ", states, " must have 3 or 4 dimensions, has ", o.rank);
+  if (o.rank != 3 && o.rank != 4)
+    fail_shape_inference("Attention: input ", states, " must have 3 or 4 dimensions, has ", o.rank);
   o.batch = shape->dim(0);
   o.length = shape->dim(o.rank - 2);
   if (o.rank == 4) {
@@ -143,14 +151,16 @@ Operand operand(const InferenceContext& ctx, size_t states, size_t weight, size_
   if (ctx.hasInput(weight)) {
     columns.Clear();
     if (const auto* w = shape_of(ctx, weight); w && w->dim_size() == 2) columns = w->dim(1);
-  } else if (const auto* b = ctx.hasInput(bias) ? shape_of(ctx, bias) : nullptr; b && b->dim_size() == 1 && !columns.has_dim_value()) {
+  } else if (const auto* b = ctx.hasInput(bias) ? shape_of(ctx, bias) : nullptr;
+             b && b->dim_size() == 1 && !columns.has_dim_value()) {
     columns = b->dim(0);
   }
   o.width = divide(columns, heads);
   return o;
 }
 
-SymbolicDim heads_of(const InferenceContext& ctx, const char* attribute, std::initializer_list<size_t> inputs, const SymbolicDim& fallback) {
+SymbolicDim heads_of(const InferenceContext& ctx, const char* attribute, std::initializer_list<size_t> inputs,
+                     const SymbolicDim& fallback) {
   if (const int64_t given = int_attribute(ctx, attribute, 0); given > 0) return constant(given);
   for (const size_t input : inputs)
     if (ctx.hasInput(input)) {
@@ -176,7 +186,8 @@ void infer(InferenceContext& ctx) {
   const size_t key = ctx.hasInput(kAttentionKey) ? kAttentionKey : kAttentionQuery;
   const size_t value = ctx.hasInput(kAttentionValue) ? kAttentionValue : key;
   const SymbolicDim heads = heads_of(ctx, "num_heads", {kAttentionQuery}, constant(1));
-  const SymbolicDim kv_heads = heads_of(ctx, "num_kv_heads", {key, value, kAttentionPastKey, kAttentionPastValue}, heads);
+  const SymbolicDim kv_heads =
+      heads_of(ctx, "num_kv_heads", {key, value, kAttentionPastKey, kAttentionPastValue}, heads);
   const Operand q = operand(ctx, kAttentionQuery, kAttentionQueryWeight, kAttentionQueryBias, heads);
   const Operand k = operand(ctx, key, kAttentionKeyWeight, kAttentionKeyBias, kv_heads);
   const Operand v = operand(ctx, value, kAttentionValueWeight, kAttentionValueBias, kv_heads);
@@ -212,7 +223,8 @@ OpSchema attention_schema() {
     s.Input(i, kInputs[i].name, kInputs[i].description, type, i == 0 ? OpSchema::Single : OpSchema::Optional);
   }
   for (int i = 0; i < static_cast<int>(kAttentionOutputs); ++i)
-    s.Output(i, kOutputs[i].name, kOutputs[i].description, i == static_cast<int>(kAttentionNextPosition) ? "tensor(int64)" : "T",
+    s.Output(i, kOutputs[i].name, kOutputs[i].description,
+             i == static_cast<int>(kAttentionNextPosition) ? "tensor(int64)" : "T",
              i == 0 ? OpSchema::Single : OpSchema::Optional);
   const std::vector<std::string> floats{"tensor(float)", "tensor(float16)", "tensor(bfloat16)", "tensor(double)"};
   auto masks = floats;

@@ -23,10 +23,14 @@ Value* BodyBuilder::integer(int64_t value) { return tensor(Tensor::scalar(value)
 
 Value* BodyBuilder::number(double value, DataType type) {
   switch (type) {
-    case DataType::kDouble: return tensor(Tensor::scalar(value));
-    case DataType::kFloat16: return tensor(Tensor::scalar(Float16(static_cast<float>(value))));
-    case DataType::kBFloat16: return tensor(Tensor::scalar(BFloat16(static_cast<float>(value))));
-    default: return tensor(Tensor::scalar(static_cast<float>(value)));
+    case DataType::kDouble:
+      return tensor(Tensor::scalar(value));
+    case DataType::kFloat16:
+      return tensor(Tensor::scalar(Float16(static_cast<float>(value))));
+    case DataType::kBFloat16:
+      return tensor(Tensor::scalar(BFloat16(static_cast<float>(value))));
+    default:
+      return tensor(Tensor::scalar(static_cast<float>(value)));
   }
 }
 
@@ -56,16 +60,22 @@ Value* BodyBuilder::reduce_mean(Value* x, const std::vector<int64_t>& axes) {
   return op("ReduceMean", {x, ints(axes)}, {{"keepdims", int64_t{1}}});
 }
 
-Value* BodyBuilder::dim(Value* x, int64_t axis) { return op("Gather", {shape(x), integer(axis)}, {{"axis", int64_t{0}}}); }
+Value* BodyBuilder::dim(Value* x, int64_t axis) {
+  return op("Gather", {shape(x), integer(axis)}, {{"axis", int64_t{0}}});
+}
 
 Value* BodyBuilder::range(Value* count) { return op("Range", {integer(0), count, integer(1)}); }
 
 double lowest_of(DataType type) {
   switch (type) {
-    case DataType::kFloat16: return -65504;
-    case DataType::kBFloat16: return -0x1.FEp127;
-    case DataType::kDouble: return std::numeric_limits<double>::lowest();
-    default: return static_cast<double>(std::numeric_limits<float>::lowest());
+    case DataType::kFloat16:
+      return -65504;
+    case DataType::kBFloat16:
+      return -0x1.FEp127;
+    case DataType::kDouble:
+      return std::numeric_limits<double>::lowest();
+    default:
+      return static_cast<double>(std::numeric_limits<float>::lowest());
   }
 }
 

@@ -22,7 +22,9 @@ class FormBuilder : public BodyBuilder {
   bool wants(size_t output) const { return node_.output(output) != nullptr; }
   int rank(size_t input) const { return node_.input(input) ? node_.input(input)->tensor_type().rank() : -1; }
   Dim dim_of(size_t input, int axis) const { return node_.input(input)->tensor_type().dim(axis); }
-  DataType type(size_t input) const { return node_.input(input) ? node_.input(input)->element_type() : DataType::kUndefined; }
+  DataType type(size_t input) const {
+    return node_.input(input) ? node_.input(input)->element_type() : DataType::kUndefined;
+  }
   // Throws Error(kUnsupported) with the reason.
   [[noreturn]] void refuse(std::string reason) const;
   void refuse_if(bool condition, std::string_view reason) const {

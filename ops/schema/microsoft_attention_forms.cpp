@@ -1,5 +1,5 @@
-// com.microsoft's Attention, QAttention, MultiHeadAttention, DecoderMaskedMultiHeadAttention and GroupQueryAttention, as
-// ONNX Runtime's CPU kernels compute them: masks add mask_filter_value, later keys are excluded.
+// com.microsoft's Attention, QAttention, MultiHeadAttention, DecoderMaskedMultiHeadAttention and GroupQueryAttention,
+// as ONNX Runtime's CPU kernels compute them: masks add mask_filter_value, later keys are excluded.
 #include <fmt/format.h>
 
 #include <limits>
@@ -64,7 +64,8 @@ void set_mask(FormBuilder& b, Value* mask, size_t input, Value* bias, Value* key
   if (!bias) {
     b.operand(kAttentionMask) = b.where(keep, b.number(0, type), dropped);
   } else {
-    b.operand(kAttentionMask) = excludes ? b.where(keep, bias, dropped) : b.add(bias, b.where(keep, b.number(0, type), dropped));
+    b.operand(kAttentionMask) =
+        excludes ? b.where(keep, bias, dropped) : b.add(bias, b.where(keep, b.number(0, type), dropped));
   }
 }
 
@@ -123,7 +124,8 @@ std::vector<Value*> build_microsoft_attention_form(FormBuilder& b) {
   Value* present = nullptr;
   if (b.wants(1))
     present = b.concat({b.unsqueeze(attention->output(kAttentionPresentKey), {0}),
-                        b.unsqueeze(attention->output(kAttentionPresentValue), {0})}, 0);
+                        b.unsqueeze(attention->output(kAttentionPresentValue), {0})},
+                       0);
   return {attention->output(kAttentionContext), present};
 }
 
@@ -139,7 +141,9 @@ std::vector<Value*> build_multi_head_attention_form(FormBuilder& b) {
   b.refuse_if(!is_float(type), "the element type isn't known");
 
   Value *query = b.in(0), *key = b.in(1), *value = b.in(2);
-  const auto part_of = [&](Value* x, int64_t i, int64_t axis) { return b.op("Gather", {x, b.integer(i)}, {{"axis", axis}}); };
+  const auto part_of = [&](Value* x, int64_t i, int64_t axis) {
+    return b.op("Gather", {x, b.integer(i)}, {{"axis", axis}});
+  };
   const auto split = [&](Value* x) { return b.transpose(x, {0, 2, 1, 3}); };
   bool split_query = false, split_key = false;
   if (b.rank(0) == 5) {  // (B, T, H, 3, E)
@@ -225,11 +229,12 @@ std::vector<Value*> build_group_query_attention_form(FormBuilder& b) {
   Value* past_length = b.in(3) ? b.dim(b.in(3), 2) : b.integer(0);
   Value* length = b.op("Max", {past_length, total});
   const auto buffer = [&](Value* rows, Value* past) {
-    Value* x = split_heads(b, rows, kv_heads);  // (B, G, T, E)
+    Value* x = split_heads(b, rows, kv_heads);                                                // (B, G, T, E)
     Value* offset = b.sub(b.unsqueeze(b.range(length), {1}), b.unsqueeze(start, {1, 2, 3}));  // (B, 1, T', 1)
     Value* is_new = b.both(b.op("GreaterOrEqual", {offset, b.integer(0)}), b.op("Less", {offset, added}));
     Value* inside = b.op("Max", {b.op("Min", {offset, b.sub(added, b.integer(1))}), b.integer(0)});
-    Value* shape = b.concat({b.op("Slice", {b.shape(x), b.ints({0}), b.ints({2})}), b.as_list(length), b.as_list(b.dim(x, 3))}, 0);
+    Value* shape =
+        b.concat({b.op("Slice", {b.shape(x), b.ints({0}), b.ints({2})}), b.as_list(length), b.as_list(b.dim(x, 3))}, 0);
     Value* placed = b.op("GatherElements", {x, b.op("Expand", {inside, shape})}, {{"axis", int64_t{2}}});
     Value* before = b.op("Expand", {b.number(0, b.type(0)), shape});
     if (past) before = b.concat({past, b.slice(before, b.as_list(past_length), b.as_list(length), 2)}, 2);

@@ -59,7 +59,8 @@ void infer_relative_position_bias(InferenceContext& ctx) {
   onnx::TensorShapeProto shape;
   shape.add_dim()->set_dim_value(1);
   auto* heads = shape.add_dim();
-  if (onnx::hasInputShape(ctx, 0) && onnx::getInputShape(ctx, 0).dim_size() == 2) *heads = onnx::getInputShape(ctx, 0).dim(1);
+  if (onnx::hasInputShape(ctx, 0) && onnx::getInputShape(ctx, 0).dim_size() == 2)
+    *heads = onnx::getInputShape(ctx, 0).dim(1);
   shape.add_dim();
   shape.add_dim();
   onnx::updateOutputShape(ctx, 0, shape);
@@ -69,7 +70,8 @@ OpSchema linear_schema() {
   OpSchema s;
   s.SetName("Linear").SetDomain(kDomain).SinceVersion(1);
   s.SetDoc("y = activation(x w + bias) + residual");
-  s.Attr("activation", "none, relu, gelu, gelu_tanh, silu, tanh or sigmoid", AttributeProto::STRING, std::string("none"));
+  s.Attr("activation", "none, relu, gelu, gelu_tanh, silu, tanh or sigmoid", AttributeProto::STRING,
+         std::string("none"));
   s.Attr("transposed", "1: w is (out, in)", AttributeProto::INT, int64_t{0});
   s.Input(0, "x", "(..., in)", "T");
   s.Input(1, "w", "(in, out), or (out, in) if transposed", "T");
@@ -84,10 +86,12 @@ OpSchema linear_schema() {
 OpSchema residual_normalization_schema() {
   OpSchema s;
   s.SetName("ResidualNormalization").SetDomain(kDomain).SinceVersion(1);
-  s.SetDoc("Normalises sum = x + residual over the axes from `axis` on, then multiplies by scale and adds bias. Statistics are "
-           "float32 at least.");
-  s.Attr("kind", "layer: (sum - mean) / sqrt(variance + epsilon); rms: sum / sqrt(mean of squares + epsilon)", AttributeProto::STRING,
-         std::string("layer"));
+  s.SetDoc(
+      "Normalises sum = x + residual over the axes from `axis` on, then multiplies by scale and adds bias. Statistics "
+      "are "
+      "float32 at least.");
+  s.Attr("kind", "layer: (sum - mean) / sqrt(variance + epsilon); rms: sum / sqrt(mean of squares + epsilon)",
+         AttributeProto::STRING, std::string("layer"));
   s.Attr("epsilon", "Added to the variance", AttributeProto::FLOAT, 1e-5f);
   s.Attr("axis", "The first axis that is normalised", AttributeProto::INT, int64_t{-1});
   s.Input(0, "x", "The states", "T");
@@ -104,11 +108,14 @@ OpSchema residual_normalization_schema() {
 OpSchema relative_position_bias_schema() {
   OpSchema s;
   s.SetName("RelativePositionBias").SetDomain(kDomain).SinceVersion(1);
-  s.SetDoc("The position bias of T5: each distance from query to key falls into a bucket, whose row of the table is the bias of "
-           "each head. Half of the buckets (of a side) hold one distance each, the others grow logarithmically up to max_distance.");
+  s.SetDoc(
+      "The position bias of T5: each distance from query to key falls into a bucket, whose row of the table is the "
+      "bias of "
+      "each head. Half of the buckets (of a side) hold one distance each, the others grow logarithmically up to "
+      "max_distance.");
   s.Attr("max_distance", "Distances from here on share the last bucket", AttributeProto::INT, int64_t{128});
-  s.Attr("bidirectional", "1: half of the buckets are for keys after the query; 0: those count as distance 0", AttributeProto::INT,
-         int64_t{1});
+  s.Attr("bidirectional", "1: half of the buckets are for keys after the query; 0: those count as distance 0",
+         AttributeProto::INT, int64_t{1});
   s.Input(0, "table", "(buckets, H)", "T");
   s.Input(1, "query_length", "Scalar, or one element", "tensor(int64)");
   s.Input(2, "key_length", "Scalar, or one element", "tensor(int64)");
@@ -135,11 +142,16 @@ ValueType value_type(const onnx::TypeProto* type) {
 
 std::optional<Attribute> attribute_value(const AttributeProto& a) {
   switch (a.type()) {
-    case AttributeProto::INT: return Attribute(int64_t{a.i()});
-    case AttributeProto::FLOAT: return Attribute(a.f());
-    case AttributeProto::STRING: return Attribute(a.s());
-    case AttributeProto::INTS: return Attribute(std::vector<int64_t>(a.ints().begin(), a.ints().end()));
-    default: return std::nullopt;
+    case AttributeProto::INT:
+      return Attribute(int64_t{a.i()});
+    case AttributeProto::FLOAT:
+      return Attribute(a.f());
+    case AttributeProto::STRING:
+      return Attribute(a.s());
+    case AttributeProto::INTS:
+      return Attribute(std::vector<int64_t>(a.ints().begin(), a.ints().end()));
+    default:
+      return std::nullopt;
   }
 }
 
@@ -147,7 +159,8 @@ std::optional<Attribute> attribute_value(const AttributeProto& a) {
 Node* node_of(const onnx::FunctionBodyBuildContext& context, const OpSchema& schema, Graph& graph) {
   std::vector<Value*> inputs;
   for (int i = 0; i < static_cast<int>(schema.inputs().size()); ++i)
-    inputs.push_back(context.hasInput(i) ? graph.add_input(fmt::format("i{}", i), value_type(context.getInputType(i))) : nullptr);
+    inputs.push_back(context.hasInput(i) ? graph.add_input(fmt::format("i{}", i), value_type(context.getInputType(i)))
+                                         : nullptr);
   Attributes attributes;
   for (const auto& [name, unused] : schema.attributes())
     if (const auto* a = context.getAttribute(name))
@@ -210,7 +223,8 @@ void register_schemas() {
   std::call_once(once, [] {
     auto& versions = onnx::OpSchemaRegistry::DomainToVersionRange::Instance();
     if (!versions.Map().contains(kDomain)) versions.AddDomainToVersion(kDomain, 1, 1);
-    for (OpSchema schema : {attention_schema(), linear_schema(), residual_normalization_schema(), relative_position_bias_schema()}) {
+    for (OpSchema schema :
+         {attention_schema(), linear_schema(), residual_normalization_schema(), relative_position_bias_schema()}) {
       add_body(schema);
       onnx::RegisterSchema(std::move(schema));
     }
@@ -218,15 +232,19 @@ void register_schemas() {
 }
 
 Function function_body(const Node& node, int64_t opset) {
-  return within([&] { return node.label(); }, [&] {
-    register_schemas();
-    const OpSchema* schema = onnx::OpSchemaRegistry::Schema(node.type(), 1, node.domain());
-    if (node.domain() != kDomain || !schema || !find_body(node.type()))
-      throw Error(Error::Kind::kUnsupported, fmt::format("{} of domain '{}' has no function body", node.type(), node.domain()));
-    if (opset < kOpsets[0])
-      throw Error(Error::Kind::kUnsupported, fmt::format("function bodies need opset {} or newer, the model has {}", kOpsets[0], opset));
-    return build(node, opset, *schema);
-  });
+  return within([&] { return node.label(); },
+                [&] {
+                  register_schemas();
+                  const OpSchema* schema = onnx::OpSchemaRegistry::Schema(node.type(), 1, node.domain());
+                  if (node.domain() != kDomain || !schema || !find_body(node.type()))
+                    throw Error(Error::Kind::kUnsupported,
+                                fmt::format("{} of domain '{}' has no function body", node.type(), node.domain()));
+                  if (opset < kOpsets[0])
+                    throw Error(
+                        Error::Kind::kUnsupported,
+                        fmt::format("function bodies need opset {} or newer, the model has {}", kOpsets[0], opset));
+                  return build(node, opset, *schema);
+                });
 }
 
 }  // namespace attune

@@ -13,7 +13,8 @@ enum Input : size_t { kQuery, kKey, kValue, kMask, kPastKey, kPastValue, kLength
 // Whether the softmax is computed as precisely as ours, or more precisely than asked for.
 void check_precision(const FormBuilder& b, DataType type) {
   const auto asked = static_cast<DataType>(b.node().attr_int("softmax_precision", 0));
-  if (asked == DataType::kUndefined || asked == type || (asked == DataType::kFloat && type != DataType::kDouble)) return;
+  if (asked == DataType::kUndefined || asked == type || (asked == DataType::kFloat && type != DataType::kDouble))
+    return;
   b.refuse(fmt::format("softmax_precision {} with {} operands isn't computed the same", name(asked), name(type)));
 }
 

@@ -82,7 +82,8 @@ constexpr int kRows = kVectors <= 2 ? 8 : kVectors <= 4 ? 3 : 1;
 
 // c[r][j] (+)= sum_k a[r][k] panel[k][j], r < R, j < kPanel. Rows of a and c are a_stride and c_stride apart.
 template <int R, bool accumulate>
-HWY_INLINE void multiply_rows(const float* a, int64_t a_stride, int64_t inner, const float* panel, float* c, int64_t c_stride) {
+HWY_INLINE void multiply_rows(const float* a, int64_t a_stride, int64_t inner, const float* panel, float* c,
+                              int64_t c_stride) {
   Vector sums[R][kVectors];
   for (int r = 0; r < R; ++r)
     for (size_t v = 0; v < kVectors; ++v)
@@ -96,15 +97,18 @@ HWY_INLINE void multiply_rows(const float* a, int64_t a_stride, int64_t inner, c
     }
   }
   for (int r = 0; r < R; ++r)
-    for (size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[r][v], Floats(), c + r * c_stride + static_cast<int64_t>(v * kLanes));
+    for (size_t v = 0; v < kVectors; ++v)
+      hn::StoreU(sums[r][v], Floats(), c + r * c_stride + static_cast<int64_t>(v * kLanes));
 }
 
 template <bool accumulate>
-void multiply(const float* a, int64_t a_stride, int64_t rows, int64_t inner, const float* panel, float* c, int64_t c_stride) {
+void multiply(const float* a, int64_t a_stride, int64_t rows, int64_t inner, const float* panel, float* c,
+              int64_t c_stride) {
   int64_t r = 0;
   for (; r + kRows <= rows; r += kRows)
     multiply_rows<kRows, accumulate>(a + r * a_stride, a_stride, inner, panel, c + r * c_stride, c_stride);
-  for (; r < rows; ++r) multiply_rows<1, accumulate>(a + r * a_stride, a_stride, inner, panel, c + r * c_stride, c_stride);
+  for (; r < rows; ++r)
+    multiply_rows<1, accumulate>(a + r * a_stride, a_stride, inner, panel, c + r * c_stride, c_stride);
 }
 
 // Calls f(row, i) for keys or values [0, last) of head h.
@@ -134,13 +138,15 @@ bool pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const P
       const size_t n = std::min(lanes, values - f);
       const Vector v = n == lanes ? load(row + f) : load_first(row + f, n);
       worst = hn::Add(worst, hn::Sub(v, v));
-      float* to = s.values + (static_cast<int64_t>(f) / kPanel * p.key_length + i) * kPanel + static_cast<int64_t>(f) % kPanel;
+      float* to =
+          s.values + (static_cast<int64_t>(f) / kPanel * p.key_length + i) * kPanel + static_cast<int64_t>(f) % kPanel;
       hn::StoreU(v, Floats(), to);
     }
     // The rest of the last panel is never part of a result, but must be a number.
     for (size_t f = (values + lanes - 1) / lanes * lanes; f < static_cast<size_t>(padded_width(p)); f += lanes)
-      hn::StoreU(hn::Zero(Floats()), Floats(),
-                 s.values + (static_cast<int64_t>(f) / kPanel * p.key_length + i) * kPanel + static_cast<int64_t>(f) % kPanel);
+      hn::StoreU(
+          hn::Zero(Floats()), Floats(),
+          s.values + (static_cast<int64_t>(f) / kPanel * p.key_length + i) * kPanel + static_cast<int64_t>(f) % kPanel);
   });
   return hn::AllTrue(Floats(), hn::Eq(worst, hn::Zero(Floats())));
 }
@@ -189,9 +195,11 @@ HWY_INLINE void scale_row(float* x, int64_t n, float factor) {
 
 // Steps 3 to 5 for one row of scores of keys [first, first + n), of which `range` is seen.
 template <class T>
-void finish_scores(const AttentionProblem& p, const Block& block, int64_t t, KeyRange range, int64_t first, int64_t n, float* scores) {
+void finish_scores(const AttentionProblem& p, const Block& block, int64_t t, KeyRange range, int64_t first, int64_t n,
+                   float* scores) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const int64_t low = std::clamp<int64_t>(range.first - first, 0, n), high = std::clamp<int64_t>(range.last - first, low, n);
+  const int64_t low = std::clamp<int64_t>(range.first - first, 0, n),
+                high = std::clamp<int64_t>(range.last - first, low, n);
   std::fill(scores, scores + low, -kInfinity);
   std::fill(scores + high, scores + n, -kInfinity);
   if (low == high) return;
@@ -213,7 +221,8 @@ void finish_scores(const AttentionProblem& p, const Block& block, int64_t t, Key
 
 // One block of queries against all keys that it sees, which are packed. Marks rows that see nothing.
 template <class T>
-void attend(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left_over, const Scratch& s) {
+void attend(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left_over,
+            const Scratch& s) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const int64_t wide = padded_width(p);
   KeyRange ranges[kQueries];
@@ -230,7 +239,8 @@ void attend(const AttentionProblem& p, const Block& block, const PackedHead& hea
   for (int64_t first = all.first / kPanel * kPanel; first < all.last; first += kKeys) {
     const int64_t keys = std::min(kKeys, all.last - first), columns = panels(keys) * kPanel;
     for (int64_t j = 0; j < columns; j += kPanel)
-      multiply<false>(s.queries, p.key_width, block.count, p.key_width, head.keys + (first + j) * p.key_width, s.scores + j, kKeys);
+      multiply<false>(s.queries, p.key_width, block.count, p.key_width, head.keys + (first + j) * p.key_width,
+                      s.scores + j, kKeys);
     for (int64_t r = 0; r < block.count; ++r) {
       float* scores = s.scores + r * kKeys;
       finish_scores<T>(p, block, block.first + r, ranges[r], first, columns, scores);
@@ -247,7 +257,8 @@ void attend(const AttentionProblem& p, const Block& block, const PackedHead& hea
       s.maximum[r] = maximum;
     }
     for (int64_t f = 0; f < wide; f += kPanel)
-      multiply<true>(s.scores, kKeys, block.count, keys, head.values + (f / kPanel * p.key_length + first) * kPanel, s.context + f, wide);
+      multiply<true>(s.scores, kKeys, block.count, keys, head.values + (f / kPanel * p.key_length + first) * kPanel,
+                     s.context + f, wide);
   }
   for (int64_t r = 0; r < block.count; ++r) {
     const int64_t t = block.first + r;
@@ -271,13 +282,16 @@ bool pack_half(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, co
 bool pack_brain(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& head) {
   return pack<BFloat16>(p, b, g, last, head);
 }
-void attend_float(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left, const Scratch& s) {
+void attend_float(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left,
+                  const Scratch& s) {
   attend<float>(p, block, head, left, s);
 }
-void attend_half(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left, const Scratch& s) {
+void attend_half(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left,
+                 const Scratch& s) {
   attend<Float16>(p, block, head, left, s);
 }
-void attend_brain(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left, const Scratch& s) {
+void attend_brain(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left,
+                  const Scratch& s) {
   attend<BFloat16>(p, block, head, left, s);
 }
 
@@ -308,7 +322,8 @@ bool pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const P
   return HWY_DYNAMIC_DISPATCH(pack_float)(p, b, g, last, head);
 }
 
-void attend(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left_over, const Scratch& s) {
+void attend(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left_over,
+            const Scratch& s) {
   if (p.type == DataType::kFloat16) return HWY_DYNAMIC_DISPATCH(attend_half)(p, block, head, left_over, s);
   if (p.type == DataType::kBFloat16) return HWY_DYNAMIC_DISPATCH(attend_brain)(p, block, head, left_over, s);
   return HWY_DYNAMIC_DISPATCH(attend_float)(p, block, head, left_over, s);
@@ -322,8 +337,9 @@ using blocked::Scratch;
 
 bool blocks_serve(const AttentionProblem& p) {
   constexpr int64_t kFewQueries = 8;
-  return p.query_length >= kFewQueries && !p.weights && p.type != DataType::kDouble && p.key_length > 0 && p.value_width > 0 &&
-         p.config->alignment == AttentionAlignment::kSoft && p.config->score != AttentionScore::kAdditive;
+  return p.query_length >= kFewQueries && !p.weights && p.type != DataType::kDouble && p.key_length > 0 &&
+         p.value_width > 0 && p.config->alignment == AttentionAlignment::kSoft &&
+         p.config->score != AttentionScore::kAdditive;
 }
 
 void attend_blocked(const AttentionProblem& p, uint8_t* left_over, BufferPool* pool) {
@@ -334,12 +350,14 @@ void attend_blocked(const AttentionProblem& p, uint8_t* left_over, BufferPool* p
   constexpr double kWorthThreads = 1 << 17;
   const bool alone = work < kWorthThreads || omp_in_parallel();
   const auto threads = alone ? 1 : static_cast<int>(std::min<int64_t>(omp_get_max_threads(), packs * group * blocks));
-  // So many heads are packed at a time, then all threads attend to them: one for each thread, more where they are small.
+  // So many heads are packed at a time, then all threads attend to them: one for each thread, more where they are
+  // small.
   const size_t packed = PackedHead::numbers(p), own = Scratch::numbers(p);
   constexpr size_t kSmall = size_t{1} << 20;
   const int64_t small = threads > 1 ? static_cast<int64_t>(kSmall / std::max<size_t>(packed, 1)) : 1;
   const int64_t slots = std::min(std::max<int64_t>(threads, small), packs);
-  const size_t bytes = (static_cast<size_t>(slots) * (packed + 16) + static_cast<size_t>(threads) * own) * sizeof(float);
+  const size_t bytes =
+      (static_cast<size_t>(slots) * (packed + 16) + static_cast<size_t>(threads) * own) * sizeof(float);
   const BufferRef buffer = pool ? pool->acquire(bytes) : BufferRef::allocate(bytes);
   auto* memory = reinterpret_cast<float*>(buffer->data());
   float* finite = memory + static_cast<size_t>(slots) * packed;  // 1 where all values of a slot's head are finite

@@ -1,6 +1,6 @@
-// Attention of many queries by blocks, with an online softmax (Milakov and Gimelshein, "Online normalizer calculation for
-// softmax", 2018; Dao et al., "FlashAttention", 2022): no (Tq, Tk) matrix exists. Extra memory is that of the keys and
-// values of one head, and of one block, for each thread (of all heads, if these are fewer).
+// Attention of many queries by blocks, with an online softmax (Milakov and Gimelshein, "Online normalizer calculation
+// for softmax", 2018; Dao et al., "FlashAttention", 2022): no (Tq, Tk) matrix exists. Extra memory is that of the keys
+// and values of one head, and of one block, for each thread (of all heads, if these are fewer).
 #pragma once
 
 #include "ops/support/attention_problem.h"
@@ -11,8 +11,8 @@ namespace attune {
 // pays: enough queries.
 bool blocks_serve(const AttentionProblem& problem);
 
-// Computes the context of `problem` but for rows that it marks in `left_over` (B * H * Tq bytes, zeroed): those that see
-// nothing, and those whose values aren't all finite.
+// Computes the context of `problem` but for rows that it marks in `left_over` (B * H * Tq bytes, zeroed): those that
+// see nothing, and those whose values aren't all finite.
 void attend_blocked(const AttentionProblem& problem, uint8_t* left_over, BufferPool* pool);
 
 }  // namespace attune

@@ -61,10 +61,12 @@ AttentionConfig read_attention_config(const Node& node) {
     if (c.score != AttentionScore::kScaledDot)
       fail("scale", "none beside score '" + node.attr_string("score", "") + "'", "one");
     c.scale = node.attr_float("scale", 1);
-    if (!std::isfinite(*c.scale) || *c.scale < 0) fail("scale", "a finite number, not negative", fmt::format("{}", *c.scale));
+    if (!std::isfinite(*c.scale) || *c.scale < 0)
+      fail("scale", "a finite number, not negative", fmt::format("{}", *c.scale));
   }
   c.softcap = node.attr_float("softcap", 0);
-  if (!std::isfinite(c.softcap) || c.softcap < 0) fail("softcap", "a finite number, not negative", fmt::format("{}", c.softcap));
+  if (!std::isfinite(c.softcap) || c.softcap < 0)
+    fail("softcap", "a finite number, not negative", fmt::format("{}", c.softcap));
   c.causal = flag(node, "causal");
   const auto window = node.attr_ints("window", {-1, -1});
   if (window.size() != 2 || window[0] < -1 || window[1] < -1)

@@ -19,7 +19,7 @@ struct AttentionConfig {
   std::optional<float> scale;  // none: 1/sqrt(width of a query head)
   float softcap = 0;           // 0: none
   bool causal = false;
-  int64_t window_left = -1;    // -1: unbounded
+  int64_t window_left = -1;  // -1: unbounded
   int64_t window_right = -1;
   AttentionAlignment alignment = AttentionAlignment::kSoft;
   bool sample = false;

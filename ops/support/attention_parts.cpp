@@ -37,7 +37,8 @@ Value* project_and_split(Graph& graph, Node& node, const Projection& p, int64_t 
   const TensorType type = p.states->tensor_type();
   const TensorType& last = (p.weight ? p.weight : p.bias)->tensor_type();
   const Dim columns = last.dim(-1);
-  const auto add = [&](std::string domain, std::string op, std::vector<Value*> inputs, Dims shape, Attributes attributes = {}) {
+  const auto add = [&](std::string domain, std::string op, std::vector<Value*> inputs, Dims shape,
+                       Attributes attributes = {}) {
     Node* n = graph.insert_node(&node, std::move(domain), std::move(op), std::move(inputs), 1, std::move(attributes));
     n->name = node.name;
     n->output()->set_type(ValueType::of(type.element, std::move(shape)));
@@ -67,7 +68,9 @@ bool split_by_fixed_inputs(Graph& graph, Node& node, const std::function<bool(co
   Value* const key = node.input(kAttentionKey);
   Value* const value = node.input(kAttentionValue) ? node.input(kAttentionValue) : key;
   const auto known = [&](const Value* v) { return !v || v->constant() || fixed(v); };
-  const auto movable = [&](const Projection& p) { return p && p.states && fixed(p.states) && known(p.weight) && known(p.bias); };
+  const auto movable = [&](const Projection& p) {
+    return p && p.states && fixed(p.states) && known(p.weight) && known(p.bias);
+  };
   const Projection keys{key, node.input(kAttentionKeyWeight), node.input(kAttentionKeyBias)};
   const Projection values{value, node.input(kAttentionValueWeight), node.input(kAttentionValueBias)};
   const auto heads = kv_heads(node);

@@ -39,7 +39,8 @@ MaskView resolve_mask(const Tensor& mask, const AttentionProblem& p, bool pads) 
   if (mask.type() != DataType::kBool && mask.type() != p.type) {
     const bool integer = is_integer(mask.type());
     fail("mask", fmt::format("bool or {}", name(p.type)),
-         fmt::format("{}{}", name(mask.type()), integer ? " (an integer mask is ambiguous: compare or cast it first)" : ""));
+         fmt::format("{}{}", name(mask.type()),
+                     integer ? " (an integer mask is ambiguous: compare or cast it first)" : ""));
   }
   if (mask.rank() > 4) fail("mask", "at most rank 4", fmt::format("shape {}", mask.shape().to_string()));
   const std::array<int64_t, 4> target{p.batch, p.heads, p.query_length, p.key_length};
@@ -62,7 +63,8 @@ MaskView resolve_mask(const Tensor& mask, const AttentionProblem& p, bool pads) 
   return view;
 }
 
-const int64_t* resolve_integers(const Tensor* tensor, std::string_view what, const Shape& shape, std::string_view letters) {
+const int64_t* resolve_integers(const Tensor* tensor, std::string_view what, const Shape& shape,
+                                std::string_view letters) {
   if (!tensor) return nullptr;
   expect_element(*tensor, what, DataType::kInt64);
   expect_shape(*tensor, what, shape, letters);
@@ -89,7 +91,9 @@ void resolve_score(AttentionProblem& p, const AttentionOperands& o) {
     p.b_score = o.b_score->raw();
   }
   if (c.score == AttentionScore::kScaledDot)
-    p.scale = c.scale ? static_cast<double>(*c.scale) : p.query_width > 0 ? 1 / std::sqrt(static_cast<double>(p.query_width)) : 1;
+    p.scale = c.scale             ? static_cast<double>(*c.scale)
+              : p.query_width > 0 ? 1 / std::sqrt(static_cast<double>(p.query_width))
+                                  : 1;
 }
 
 void resolve_past(AttentionProblem& p, const AttentionOperands& o) {
@@ -113,7 +117,8 @@ HeadsView view_heads(const Tensor& tensor, int64_t heads, std::string_view what)
   v.heads = heads;
   if (tensor.rank() == 3) {
     const int64_t wide = tensor.dim(2);
-    if (heads <= 0 || wide % heads != 0) fail(what, fmt::format("a last dimension that {} heads divide", heads), std::to_string(wide));
+    if (heads <= 0 || wide % heads != 0)
+      fail(what, fmt::format("a last dimension that {} heads divide", heads), std::to_string(wide));
     v.length = tensor.dim(1);
     v.width = wide / heads;
     v.head_stride = v.width;
@@ -121,7 +126,8 @@ HeadsView view_heads(const Tensor& tensor, int64_t heads, std::string_view what)
     v.batch_stride = tensor.contiguous() ? wide * v.length : tensor.strides()[0];
     return v;
   }
-  if (tensor.dim(1) != heads) fail(what, fmt::format("{} heads", heads), fmt::format("shape {}", tensor.shape().to_string()));
+  if (tensor.dim(1) != heads)
+    fail(what, fmt::format("{} heads", heads), fmt::format("shape {}", tensor.shape().to_string()));
   v.length = tensor.dim(2);
   v.width = tensor.dim(3);
   if (tensor.contiguous()) {
@@ -192,7 +198,8 @@ KeyRange visible_keys(const AttentionProblem& p, int64_t b, int64_t t) {
     const int64_t at = p.query_start(b) + t;
     if (c.causal) range.last = std::min(range.last, std::max<int64_t>(at, -1) + 1);
     // Compared without sums that could overflow: a window may be as wide as the type allows.
-    if (c.window_right >= 0 && c.window_right < p.key_length - at) range.last = std::min(range.last, at + c.window_right + 1);
+    if (c.window_right >= 0 && c.window_right < p.key_length - at)
+      range.last = std::min(range.last, at + c.window_right + 1);
     if (c.window_left >= 0 && at > c.window_left) range.first = at - c.window_left;
   }
   range.last = std::max<int64_t>(range.last, 0);

@@ -40,7 +40,7 @@ struct MaskView {
   const std::byte* data = nullptr;  // null: no mask
   bool boolean = false;             // else of the operands' type, added to the score
   std::array<int64_t, 4> strides{};
-  int64_t length = 0;               // positions from here on are excluded
+  int64_t length = 0;  // positions from here on are excluded
 };
 
 // The operands of one attention, as an operator or its standard counterpart gives them. Null: left out.
@@ -55,8 +55,8 @@ struct AttentionOperands {
   const Tensor* position = nullptr;
   const Tensor* query_position = nullptr;
   const Tensor* draw = nullptr;
-  Tensor past_key, past_value;    // undefined: left out; grown in place where nobody else holds them
-  bool pads_short_mask = false;   // a mask shorter than Tk excludes the rest (the standard operator from 24 on)
+  Tensor past_key, past_value;   // undefined: left out; grown in place where nobody else holds them
+  bool pads_short_mask = false;  // a mask shorter than Tk excludes the rest (the standard operator from 24 on)
   // The standard operator with lengths: query 0 is at key_lengths - Tq.
   bool queries_end_at_length = false;
 };
@@ -76,15 +76,15 @@ struct AttentionProblem {
   const int64_t* key_lengths = nullptr;     // B values, or null
   const int64_t* query_position = nullptr;  // B values, or null: Tp
   bool queries_end_at_length = false;
-  const int64_t* position = nullptr;        // B*H values, or null: 0
+  const int64_t* position = nullptr;  // B*H values, or null: 0
   uint32_t draw = 0;
   const std::byte* w_score = nullptr;
   const std::byte* b_score = nullptr;
 
   // Results; null or without data: not wanted.
-  HeadsView context;                  // (B, H, Tq, F), written
-  std::byte* weights = nullptr;       // (B, H or 1, Tq, Tk)
-  int64_t* next_position = nullptr;   // B*H
+  HeadsView context;                 // (B, H, Tq, F), written
+  std::byte* weights = nullptr;      // (B, H or 1, Tq, Tk)
+  int64_t* next_position = nullptr;  // B*H
 
   // The position of query 0 on the key axis, within bounds that sums don't overflow.
   int64_t query_start(int64_t b) const {

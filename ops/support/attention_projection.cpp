@@ -135,8 +135,8 @@ std::array<Tensor, 3> AttentionProjections::run_joint(const Tensor& input, Kerne
   std::array<Tensor, 3> operands;
   std::byte* data = out.mutable_raw();
   for (size_t i = 0; i < 3; ++i) {
-    operands[i] = Tensor::strided_view(x.type(), {x.dim(0), x.dim(1), joint_columns_[i]}, {x.dim(1) * columns, columns, 1},
-                                       out.buffer(), data);
+    operands[i] = Tensor::strided_view(x.type(), {x.dim(0), x.dim(1), joint_columns_[i]},
+                                       {x.dim(1) * columns, columns, 1}, out.buffer(), data);
     data += storage_bytes(x.type(), static_cast<size_t>(joint_columns_[i]));
   }
   return operands;
@@ -185,7 +185,8 @@ std::string AttentionProjections::implementation() const {
 }
 
 Tensor with_contiguous_rows(const Tensor& tensor, BufferPool* pool) {
-  const bool rows = tensor.contiguous() || tensor.rank() == 0 || tensor.strides().back() == 1 || tensor.shape().back() <= 1;
+  const bool rows =
+      tensor.contiguous() || tensor.rank() == 0 || tensor.strides().back() == 1 || tensor.shape().back() <= 1;
   return rows ? tensor : tensor.to_contiguous(pool);
 }
 

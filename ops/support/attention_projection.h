@@ -11,15 +11,15 @@
 
 namespace attune {
 
-// Projections of query, key and value of an ai.attune::Attention. Constant weights are packed when it is made. Where all
-// three come from one input by constant weights, one product serves them.
+// Projections of query, key and value of an ai.attune::Attention. Constant weights are packed when it is made. Where
+// all three come from one input by constant weights, one product serves them.
 class AttentionProjections {
  public:
   explicit AttentionProjections(const KernelContext& context);
 
-  // Query, key and value as the attention takes them: the inputs of `call` where they have no projection. A key or value
-  // that is left out is projected from what it stands for. Throws Error(kInvalidArgument) that names the operand where
-  // types or shapes don't fit.
+  // Query, key and value as the attention takes them: the inputs of `call` where they have no projection. A key or
+  // value that is left out is projected from what it stands for. Throws Error(kInvalidArgument) that names the operand
+  // where types or shapes don't fit.
   std::array<Tensor, 3> run(KernelCall& call) const;
 
   std::string implementation() const;  // of the products; empty for none
@@ -32,7 +32,7 @@ class AttentionProjections {
   std::unique_ptr<LinearWeights> joint_;                   // of all three, side by side
   std::vector<float> joint_bias_;
   std::array<int64_t, 3> joint_columns_{};
-  FloatProduct product_;                                   // for weights that aren't constant
+  FloatProduct product_;  // for weights that aren't constant
 };
 
 // `tensor`, or a copy of it if its rows aren't contiguous.

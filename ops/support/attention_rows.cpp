@@ -74,7 +74,8 @@ void add_weighted_rows(RowBlock<T> values, const float* weights, float* sums) {
   size_t e = 0;
   for (; e + 4 * lanes <= width; e += 4 * lanes) {
     const T* row = values.data + e;
-    Vector s0 = load(sums + e), s1 = load(sums + e + lanes), s2 = load(sums + e + 2 * lanes), s3 = load(sums + e + 3 * lanes);
+    Vector s0 = load(sums + e), s1 = load(sums + e + lanes), s2 = load(sums + e + 2 * lanes),
+           s3 = load(sums + e + 3 * lanes);
     for (int64_t i = 0; i < values.count; ++i, row += values.stride) {
       const Vector w = hn::Set(Floats(), weights[i]);
       s0 = hn::MulAdd(w, load(row), s0);
@@ -151,7 +152,9 @@ const char* target_name() { return hwy::TargetName(HWY_TARGET); }
 
 void score_dot_float(RowBlock<float> k, const float* q, float f, float o, float* s) { score_dot_rows(k, q, f, o, s); }
 void score_dot_half(RowBlock<Float16> k, const float* q, float f, float o, float* s) { score_dot_rows(k, q, f, o, s); }
-void score_dot_brain(RowBlock<BFloat16> k, const float* q, float f, float o, float* s) { score_dot_rows(k, q, f, o, s); }
+void score_dot_brain(RowBlock<BFloat16> k, const float* q, float f, float o, float* s) {
+  score_dot_rows(k, q, f, o, s);
+}
 void score_additive_float(RowBlock<float> k, const float* q, const float* v, float o, float* s) {
   score_additive_rows(k, q, v, o, s);
 }
@@ -267,7 +270,9 @@ void soft_cap(double* numbers, int64_t count, double cap) {
   for (int64_t i = 0; i < count; ++i) numbers[i] = cap * std::tanh(numbers[i] / cap);
 }
 
-void scale_numbers(float* numbers, int64_t count, float factor) { HWY_DYNAMIC_DISPATCH(scale_of)(numbers, count, factor); }
+void scale_numbers(float* numbers, int64_t count, float factor) {
+  HWY_DYNAMIC_DISPATCH(scale_of)(numbers, count, factor);
+}
 void scale_numbers(double* numbers, int64_t count, double factor) {
   for (int64_t i = 0; i < count; ++i) numbers[i] *= factor;
 }

@@ -65,16 +65,19 @@ class RowwiseAttention {
     if (ordered) {
       positions_memory = acquire(pool, static_cast<size_t>(p_.batch * p_.heads) * sizeof(int64_t));
       positions_ = reinterpret_cast<int64_t*>(positions_memory->data());
-      for (int64_t i = 0; i < p_.batch * p_.heads; ++i) positions_[i] = p_.position ? std::min(p_.position[i], p_.key_length) : 0;
+      for (int64_t i = 0; i < p_.batch * p_.heads; ++i)
+        positions_[i] = p_.position ? std::min(p_.position[i], p_.key_length) : 0;
     }
     // A task holds what must run in order: the queries of a monotonic head, the heads of a mean.
     const int64_t head_tasks = mean ? 1 : p_.heads, query_tasks = ordered ? 1 : p_.query_length;
     const int64_t tasks = p_.batch * head_tasks * query_tasks;
     const int64_t heads = p_.heads / std::max<int64_t>(head_tasks, 1), queries = ordered ? p_.query_length : 1;
-    const double work = static_cast<double>(p_.batch * p_.heads * p_.query_length) * static_cast<double>(p_.key_length) *
-                        static_cast<double>(p_.key_width + p_.value_width);
+    const double work = static_cast<double>(p_.batch * p_.heads * p_.query_length) *
+                        static_cast<double>(p_.key_length) * static_cast<double>(p_.key_width + p_.value_width);
     constexpr double kWorthThreads = 1 << 17;
-    const int threads = work < kWorthThreads ? 1 : static_cast<int>(std::min<int64_t>(omp_get_max_threads(), std::max<int64_t>(tasks, 1)));
+    const int threads = work < kWorthThreads
+                            ? 1
+                            : static_cast<int>(std::min<int64_t>(omp_get_max_threads(), std::max<int64_t>(tasks, 1)));
     const size_t bytes = RowScratch<A>::bytes(p_);
     const BufferRef memory = acquire(pool, bytes * static_cast<size_t>(threads));
 #pragma omp parallel num_threads(threads) if (threads > 1)
@@ -184,7 +187,8 @@ class RowwiseAttention {
       const KeyRange computed = wants_all_scores() ? KeyRange{0, p_.key_length} : row.range;
       score(b, h, computed, s);
       if (wants(AttentionWeights::kRaw)) store_weights(b, h, t, s);
-      if (c_.softcap > 0) soft_cap(s.scores + computed.first, computed.last - computed.first, static_cast<A>(c_.softcap));
+      if (c_.softcap > 0)
+        soft_cap(s.scores + computed.first, computed.last - computed.first, static_cast<A>(c_.softcap));
       if (wants(AttentionWeights::kCapped)) store_weights(b, h, t, s);
       row.count = row.range.last - row.range.first;
       if (row.masked) row.count = mask(b, h, t, row.range, s);
@@ -229,7 +233,8 @@ class RowwiseAttention {
   }
 
   void combine(int64_t b, int64_t h, KeyRange run, RowScratch<A>& s) const {
-    for_each_part(p_.values, b, h, run, [&](RowBlock<T> values, int64_t first) { add_weighted(values, s.scores + first, s.context); });
+    for_each_part(p_.values, b, h, run,
+                  [&](RowBlock<T> values, int64_t first) { add_weighted(values, s.scores + first, s.context); });
   }
 
   // An empty row: zeros, or the mean of all values.
@@ -373,7 +378,8 @@ class RowwiseAttention {
 }  // namespace
 
 void attend_rowwise(const AttentionProblem& problem, BufferPool* pool, const uint8_t* only) {
-  dispatch<float, Float16, BFloat16, double>(problem.type, [&]<class T>() { RowwiseAttention<T>(problem, only).run(pool); });
+  dispatch<float, Float16, BFloat16, double>(problem.type,
+                                             [&]<class T>() { RowwiseAttention<T>(problem, only).run(pool); });
 }
 
 }  // namespace attune

@@ -14,7 +14,8 @@ namespace {
 
 // Keys or values of one call: appends what is new to the past if the present is wanted, and sets `segments` to what is
 // attended to. Gives the present, or else what holds the memory of the past.
-Tensor resolve_cache(Tensor past, const Tensor& source, bool wanted, std::array<HeadsView, 2>& segments, BufferPool* pool) {
+Tensor resolve_cache(Tensor past, const Tensor& source, bool wanted, std::array<HeadsView, 2>& segments,
+                     BufferPool* pool) {
   const HeadsView added = segments[0];
   if (past.defined()) past = with_contiguous_rows(past, pool);
   if (!wanted) {
@@ -43,7 +44,8 @@ void attend(const AttentionProblem& p, BufferPool* pool) {
   auto* left_over = reinterpret_cast<uint8_t*>(memory->data());
   std::fill_n(left_over, rows, uint8_t{0});
   attend_blocked(p, left_over, pool);
-  if (std::any_of(left_over, left_over + rows, [](uint8_t left) { return left != 0; })) attend_rowwise(p, pool, left_over);
+  if (std::any_of(left_over, left_over + rows, [](uint8_t left) { return left != 0; }))
+    attend_rowwise(p, pool, left_over);
 }
 
 }  // namespace
@@ -54,8 +56,8 @@ void AttentionOutputs::store(KernelCall& call) {
     if (outputs[i]->defined()) call.set_output(i, std::move(*outputs[i]));
 }
 
-AttentionOutputs run_attention(const AttentionConfig& config, AttentionOperands& operands, const AttentionWanted& wanted,
-                               BufferPool* pool) {
+AttentionOutputs run_attention(const AttentionConfig& config, AttentionOperands& operands,
+                               const AttentionWanted& wanted, BufferPool* pool) {
   AttentionProblem p = resolve_attention(config, operands);
   AttentionOutputs out;
   Tensor keys = resolve_cache(std::move(operands.past_key), *operands.key, wanted.present_key, p.keys, pool);
@@ -78,6 +80,8 @@ AttentionOutputs run_attention(const AttentionConfig& config, AttentionOperands&
   return out;
 }
 
-std::string attention_implementation(const AttentionConfig&) { return std::string("blocked or rowwise:") + attention_target(); }
+std::string attention_implementation(const AttentionConfig&) {
+  return std::string("blocked or rowwise:") + attention_target();
+}
 
 }  // namespace attune

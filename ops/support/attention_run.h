@@ -13,7 +13,9 @@ struct AttentionWanted {
   bool present_key = false, present_value = false, weights = false, next_position = false;
 
   // Of outputs 1 to 4 of a call, in this order.
-  static AttentionWanted of(const KernelCall& call) { return {call.wants(1), call.wants(2), call.wants(3), call.wants(4)}; }
+  static AttentionWanted of(const KernelCall& call) {
+    return {call.wants(1), call.wants(2), call.wants(3), call.wants(4)};
+  }
 };
 
 // Undefined: not wanted. Presents may be strided.
@@ -25,8 +27,8 @@ struct AttentionOutputs {
 };
 
 // `operands` are projected; its pasts grow in place where nobody else holds them. Throws as resolve_attention.
-AttentionOutputs run_attention(const AttentionConfig& config, AttentionOperands& operands, const AttentionWanted& wanted,
-                               BufferPool* pool);
+AttentionOutputs run_attention(const AttentionConfig& config, AttentionOperands& operands,
+                               const AttentionWanted& wanted, BufferPool* pool);
 
 // What computes an attention of these attributes: "rowwise:AVX2", ...
 std::string attention_implementation(const AttentionConfig& config);

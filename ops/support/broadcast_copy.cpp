@@ -30,7 +30,8 @@ Tensor broadcast_copy(const Tensor& tensor, const Shape& shape, BufferPool* pool
   const int64_t count = shape.count();
   int64_t offset = 0;
   for (int64_t i = 0; i < count; ++i) {
-    std::memcpy(to.mutable_raw() + static_cast<size_t>(i) * width, from.raw() + static_cast<size_t>(offset) * width, width);
+    std::memcpy(to.mutable_raw() + static_cast<size_t>(i) * width, from.raw() + static_cast<size_t>(offset) * width,
+                width);
     for (size_t axis = rank; axis-- > 0;) {
       offset += strides[axis];
       if (++index[axis] < shape[axis]) break;

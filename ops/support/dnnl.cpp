@@ -34,13 +34,20 @@ dnnl::stream& stream() {
 dnnl::memory::data_type type_of(DataType type) {
   using T = dnnl::memory::data_type;
   switch (type) {
-    case DataType::kFloat: return T::f32;
-    case DataType::kFloat16: return T::f16;
-    case DataType::kBFloat16: return T::bf16;
-    case DataType::kInt32: return T::s32;
-    case DataType::kInt8: return T::s8;
-    case DataType::kUInt8: return T::u8;
-    default: throw Error(Error::Kind::kInternal, fmt::format("oneDNN has no type {}", name(type)));
+    case DataType::kFloat:
+      return T::f32;
+    case DataType::kFloat16:
+      return T::f16;
+    case DataType::kBFloat16:
+      return T::bf16;
+    case DataType::kInt32:
+      return T::s32;
+    case DataType::kInt8:
+      return T::s8;
+    case DataType::kUInt8:
+      return T::u8;
+    default:
+      throw Error(Error::Kind::kInternal, fmt::format("oneDNN has no type {}", name(type)));
   }
 }
 
@@ -54,7 +61,9 @@ dnnl::primitive_attr base_attributes() {
   return attributes;
 }
 
-bool is_reference(const char* implementation) { return std::string_view(implementation).find("ref") != std::string_view::npos; }
+bool is_reference(const char* implementation) {
+  return std::string_view(implementation).find("ref") != std::string_view::npos;
+}
 
 // Memory over data that oneDNN only reads where it is an input.
 dnnl::memory wrap(const dnnl::memory::desc& desc, const void* data) {

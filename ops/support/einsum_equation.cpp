@@ -52,12 +52,14 @@ EinsumEquation EinsumEquation::resolve(std::string_view equation, const std::vec
   const size_t arrow = equation.find("->");
   std::string_view left = equation.substr(0, arrow);
   std::vector<std::vector<int>> terms;
-  for (size_t comma = 0; comma != std::string_view::npos; left.remove_prefix(comma == std::string_view::npos ? left.size() : comma + 1)) {
+  for (size_t comma = 0; comma != std::string_view::npos;
+       left.remove_prefix(comma == std::string_view::npos ? left.size() : comma + 1)) {
     comma = left.find(',');
     terms.push_back(parse_term(left.substr(0, comma), equation));
   }
   if (terms.size() != ranks.size())
-    throw Error(Error::Kind::kInvalidArgument, fmt::format("equation '{}' has {} terms for {} inputs", equation, terms.size(), ranks.size()));
+    throw Error(Error::Kind::kInvalidArgument,
+                fmt::format("equation '{}' has {} terms for {} inputs", equation, terms.size(), ranks.size()));
   EinsumEquation e;
   size_t widest = 0;
   std::map<int, int> uses;
@@ -65,7 +67,8 @@ EinsumEquation EinsumEquation::resolve(std::string_view equation, const std::vec
     const bool ellipsis = std::find(terms[i].begin(), terms[i].end(), kEllipsis) != terms[i].end();
     const size_t named = terms[i].size() - (ellipsis ? 1 : 0);
     if (ranks[i] < named || (!ellipsis && ranks[i] != named))
-      throw Error(Error::Kind::kInvalidArgument, fmt::format("input {}: rank {} does not fit equation '{}'", i, ranks[i], equation));
+      throw Error(Error::Kind::kInvalidArgument,
+                  fmt::format("input {}: rank {} does not fit equation '{}'", i, ranks[i], equation));
     const size_t axes = ranks[i] - named;
     if (ellipsis) widest = std::max(widest, axes);
     e.operands.push_back(expand(terms[i], axes));
@@ -75,7 +78,8 @@ EinsumEquation EinsumEquation::resolve(std::string_view equation, const std::vec
     e.result = expand(parse_term(equation.substr(arrow + 2), equation), widest);
     for (const int label : e.result)
       if (label > 0 && !uses.contains(label))
-        throw Error(Error::Kind::kInvalidModel, fmt::format("equation '{}': '{}' is in no input", equation, static_cast<char>(label)));
+        throw Error(Error::Kind::kInvalidModel,
+                    fmt::format("equation '{}': '{}' is in no input", equation, static_cast<char>(label)));
   } else {
     // Implicit form: the ellipsis, then the letters used once in alphabetical order.
     e.result = expand({kEllipsis}, widest);

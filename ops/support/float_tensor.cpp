@@ -33,22 +33,32 @@ void convert_to_double(const std::byte* from, double* to, int64_t count) {
 void widen(DataType type, const std::byte* from, float* to, int64_t count) {
   auto* out = reinterpret_cast<std::byte*>(to);
   switch (type) {
-    case DataType::kFloat: return convert_all<float, float>(from, out, count);
-    case DataType::kFloat16: return convert_all<Float16, float>(from, out, count);
-    case DataType::kBFloat16: return convert_all<BFloat16, float>(from, out, count);
-    case DataType::kDouble: return convert_all<double, float>(from, out, count);
-    default: fail_type(type);
+    case DataType::kFloat:
+      return convert_all<float, float>(from, out, count);
+    case DataType::kFloat16:
+      return convert_all<Float16, float>(from, out, count);
+    case DataType::kBFloat16:
+      return convert_all<BFloat16, float>(from, out, count);
+    case DataType::kDouble:
+      return convert_all<double, float>(from, out, count);
+    default:
+      fail_type(type);
   }
 }
 
 void narrow(DataType type, const float* from, std::byte* to, int64_t count) {
   const auto* in = reinterpret_cast<const std::byte*>(from);
   switch (type) {
-    case DataType::kFloat: return convert_all<float, float>(in, to, count);
-    case DataType::kFloat16: return convert_all<float, Float16>(in, to, count);
-    case DataType::kBFloat16: return convert_all<float, BFloat16>(in, to, count);
-    case DataType::kDouble: return convert_all<float, double>(in, to, count);
-    default: fail_type(type);
+    case DataType::kFloat:
+      return convert_all<float, float>(in, to, count);
+    case DataType::kFloat16:
+      return convert_all<float, Float16>(in, to, count);
+    case DataType::kBFloat16:
+      return convert_all<float, BFloat16>(in, to, count);
+    case DataType::kDouble:
+      return convert_all<float, double>(in, to, count);
+    default:
+      fail_type(type);
   }
 }
 
@@ -64,10 +74,17 @@ FloatView<T>::FloatView(const Tensor& tensor, BufferPool* pool) {
       widen(dense.type(), dense.raw(), to, dense.count());
     } else {
       switch (dense.type()) {
-        case DataType::kFloat: convert_to_double<float>(dense.raw(), to, dense.count()); break;
-        case DataType::kFloat16: convert_to_double<Float16>(dense.raw(), to, dense.count()); break;
-        case DataType::kBFloat16: convert_to_double<BFloat16>(dense.raw(), to, dense.count()); break;
-        default: fail_type(dense.type());
+        case DataType::kFloat:
+          convert_to_double<float>(dense.raw(), to, dense.count());
+          break;
+        case DataType::kFloat16:
+          convert_to_double<Float16>(dense.raw(), to, dense.count());
+          break;
+        case DataType::kBFloat16:
+          convert_to_double<BFloat16>(dense.raw(), to, dense.count());
+          break;
+        default:
+          fail_type(dense.type());
       }
     }
   }

@@ -12,9 +12,12 @@ void dispatch_float(DataType type, F&& f) {
   switch (type) {
     case DataType::kFloat:
     case DataType::kFloat16:
-    case DataType::kBFloat16: return f.template operator()<float>();
-    case DataType::kDouble: return f.template operator()<double>();
-    default: fail_type(type);
+    case DataType::kBFloat16:
+      return f.template operator()<float>();
+    case DataType::kDouble:
+      return f.template operator()<double>();
+    default:
+      fail_type(type);
   }
 }
 

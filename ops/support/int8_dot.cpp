@@ -27,10 +27,12 @@ HWY_INLINE void dots(const Int8Dots& d, int64_t row, int64_t column) {
   const int8_t* w = d.w + column * d.w_row;
   for (int64_t k = 0; k < d.n; k += static_cast<int64_t>(hn::Lanes(d16))) {
     V16 b[kColumns];
-    for (size_t c = 0; c < kColumns; ++c) b[c] = hn::PromoteTo(d16, hn::LoadU(s8, w + static_cast<int64_t>(c) * d.w_row + k));
+    for (size_t c = 0; c < kColumns; ++c)
+      b[c] = hn::PromoteTo(d16, hn::LoadU(s8, w + static_cast<int64_t>(c) * d.w_row + k));
     for (size_t r = 0; r < kRows; ++r) {
       const V16 a = hn::PromoteTo(d16, hn::LoadU(u8, x + static_cast<int64_t>(r) * d.x_row + k));
-      for (size_t c = 0; c < kColumns; ++c) sum[r][c] = hn::ReorderWidenMulAccumulate(d32, a, b[c], sum[r][c], odd[r][c]);
+      for (size_t c = 0; c < kColumns; ++c)
+        sum[r][c] = hn::ReorderWidenMulAccumulate(d32, a, b[c], sum[r][c], odd[r][c]);
     }
   }
   for (size_t r = 0; r < kRows; ++r)

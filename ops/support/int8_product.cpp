@@ -17,7 +17,9 @@ BufferRef acquire(int64_t bytes, BufferPool* pool) {
   return pool ? pool->acquire(static_cast<size_t>(bytes)) : BufferRef::allocate(static_cast<size_t>(bytes));
 }
 
-int32_t at(const std::vector<int32_t>& values, int64_t i) { return values[values.size() == 1 ? 0 : static_cast<size_t>(i)]; }
+int32_t at(const std::vector<int32_t>& values, int64_t i) {
+  return values[values.size() == 1 ? 0 : static_cast<size_t>(i)];
+}
 
 // uint8 (rows, padded): x, or x + 128 of a signed one; zeros behind.
 void to_unsigned(const std::byte* x, bool is_signed, int64_t inner, int64_t padded, uint8_t* to) {
@@ -51,8 +53,8 @@ Int8Weights Int8Weights::pack(const std::byte* data, DataType type, int64_t inne
   return w;
 }
 
-void Int8Product::run(const std::byte* x, DataType type, int64_t rows, const std::vector<int32_t>& x_zero, const Int8Weights& w,
-                      const std::vector<int32_t>& w_zero, int32_t* y, BufferPool* pool) const {
+void Int8Product::run(const std::byte* x, DataType type, int64_t rows, const std::vector<int32_t>& x_zero,
+                      const Int8Weights& w, const std::vector<int32_t>& w_zero, int32_t* y, BufferPool* pool) const {
   const int64_t k = w.inner, padded = w.padded_inner, n = w.columns;
   if (rows == 0 || n == 0) return;
   const bool is_signed = type == DataType::kInt8;
@@ -78,7 +80,8 @@ void Int8Product::run(const std::byte* x, DataType type, int64_t rows, const std
     });
   }
 
-  // sum (x - x0)(w - w0) = sum u v + v0 sum u + u0 sum v + K u0 v0 with x = u - su, w = v + sw, u0 = -(su + x0), v0 = sw - w0.
+  // sum (x - x0)(w - w0) = sum u v + v0 sum u + u0 sum v + K u0 v0 with x = u - su, w = v + sw, u0 = -(su + x0), v0 =
+  // sw - w0.
   const int32_t su = is_signed ? 128 : 0;
   parallel_items(rows, n + padded, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
@@ -88,8 +91,9 @@ void Int8Product::run(const std::byte* x, DataType type, int64_t rows, const std
       const auto row_part = static_cast<uint32_t>(sum_u) + static_cast<uint32_t>(k) * static_cast<uint32_t>(u0);
       for (int64_t c = 0; c < n; ++c) {
         const auto v0 = static_cast<uint32_t>(w.shift - at(w_zero, c));
-        y[r * n + c] = static_cast<int32_t>(static_cast<uint32_t>(y[r * n + c]) + v0 * row_part +
-                                            static_cast<uint32_t>(u0) * static_cast<uint32_t>(w.sums[static_cast<size_t>(c)]));
+        y[r * n + c] =
+            static_cast<int32_t>(static_cast<uint32_t>(y[r * n + c]) + v0 * row_part +
+                                 static_cast<uint32_t>(u0) * static_cast<uint32_t>(w.sums[static_cast<size_t>(c)]));
       }
     }
   });

@@ -12,13 +12,14 @@ namespace attune {
 // The right operand (K, N) of int8 or uint8, kept as int8 (N, K): an unsigned one is shifted by 128.
 struct Int8Weights {
   int64_t inner = 0, columns = 0;
-  int shift = 0;                 // to be added to get the original values: 0 or 128
-  BufferRef values;              // int8 (columns, padded_inner), zero padded
-  int64_t padded_inner = 0;      // a multiple of 64
-  std::vector<int32_t> sums;     // of each column, of the stored values
+  int shift = 0;              // to be added to get the original values: 0 or 128
+  BufferRef values;           // int8 (columns, padded_inner), zero padded
+  int64_t padded_inner = 0;   // a multiple of 64
+  std::vector<int32_t> sums;  // of each column, of the stored values
 
   // `data`: (K, N) row-major, or (N, K) if `transposed`.
-  static Int8Weights pack(const std::byte* data, DataType type, int64_t inner, int64_t columns, bool transposed = false);
+  static Int8Weights pack(const std::byte* data, DataType type, int64_t inner, int64_t columns,
+                          bool transposed = false);
 };
 
 // y (rows, N) int32 = sum over k of (x - x_zero) (w - w_zero). x is uint8 or int8 (rows, K), contiguous; x_zero has one

@@ -36,18 +36,21 @@ Tensor symmetric_values(const Tensor& x, const Tensor* zero) {
   };
   if (x.type() == DataType::kInt8) return all_zero_points(0) ? x : Tensor();
   if (x.type() == DataType::kInt4) {
-    const bool symmetric = !zero || std::all_of(zero->raw(), zero->raw() + zero->bytes(), [](std::byte b) { return b == std::byte{0}; });
+    const bool symmetric =
+        !zero || std::all_of(zero->raw(), zero->raw() + zero->bytes(), [](std::byte b) { return b == std::byte{0}; });
     return symmetric ? x : Tensor();
   }
   if (x.type() != DataType::kUInt8 || !all_zero_points(128)) return {};
   Tensor shifted = Tensor::allocate(DataType::kInt8, x.shape());
-  for (int64_t i = 0; i < x.count(); ++i) shifted.mutable_data<int8_t>()[i] = static_cast<int8_t>(x.data<uint8_t>()[i] ^ 0x80);
+  for (int64_t i = 0; i < x.count(); ++i)
+    shifted.mutable_data<int8_t>()[i] = static_cast<int8_t>(x.data<uint8_t>()[i] ^ 0x80);
   return shifted;
 }
 
 // The scales of a DequantizeLinear of (K, N) weights, or (N, K), as (K / group, N), and the group (0: all rows);
 // undefined if they don't have that form.
-std::pair<Tensor, int64_t> column_scales(const Node& dequantize, const Tensor& x, const Tensor& scale, bool transposed) {
+std::pair<Tensor, int64_t> column_scales(const Node& dequantize, const Tensor& x, const Tensor& scale,
+                                         bool transposed) {
   const size_t inner_axis = transposed ? 1 : 0;
   const int64_t columns = x.dim(1 - inner_axis), block = dequantize.attr_int("block_size", 0);
   const size_t axis = normalize_axis(dequantize.attr_int("axis", 1), 2);
@@ -63,7 +66,8 @@ std::pair<Tensor, int64_t> column_scales(const Node& dequantize, const Tensor& x
   if (scale.count() != groups * columns) return {};
   Tensor to = Tensor::allocate(DataType::kFloat, {groups, columns});
   for (int64_t g = 0; g < groups; ++g)
-    for (int64_t n = 0; n < columns; ++n) to.mutable_data<float>()[g * columns + n] = from[transposed ? n * groups + g : g * columns + n];
+    for (int64_t n = 0; n < columns; ++n)
+      to.mutable_data<float>()[g * columns + n] = from[transposed ? n * groups + g : g * columns + n];
   return {to, block};
 }
 
@@ -75,9 +79,13 @@ std::unique_ptr<LinearWeights> LinearWeights::of_input(const KernelContext& cont
   const Value* value = context.node().input(i);
   const Node* producer = value ? value->producer() : nullptr;
   if (!producer || !producer->is("DequantizeLinear") || !context.options().pack_weights) return nullptr;
-  const auto constant = [&](size_t input) { return producer->input(input) ? producer->input(input)->constant() : nullptr; };
+  const auto constant = [&](size_t input) {
+    return producer->input(input) ? producer->input(input)->constant() : nullptr;
+  };
   const Tensor *x = constant(0), *scale = constant(1), *zero = constant(2);
-  if (!x || !scale || (producer->input(2) && !zero) || x->rank() != 2 || x->count() == 0 || producer->has("output_dtype")) return nullptr;
+  if (!x || !scale || (producer->input(2) && !zero) || x->rank() != 2 || x->count() == 0 ||
+      producer->has("output_dtype"))
+    return nullptr;
   if (scale->type() != DataType::kFloat) return nullptr;
   const Tensor values = symmetric_values(*x, zero);
   if (!values.defined()) return nullptr;

@@ -30,7 +30,8 @@ class LinearWeights {
   int64_t columns() const { return columns_; }
   const PanelWeights* panels() const { return panels_.get(); }  // null if not packed
 
-  // y (rows, N) = activation(x (rows, K) w + bias) + residual. Contiguous rows. y may be the epilogue's residual, not x.
+  // y (rows, N) = activation(x (rows, K) w + bias) + residual. Contiguous rows. y may be the epilogue's residual, not
+  // x.
   void run(const float* x, int64_t rows, float* y, const Epilogue& epilogue, BufferPool* pool) const;
   std::string implementation() const;
 

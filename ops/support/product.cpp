@@ -110,9 +110,16 @@ void run_small(const Problem& p, float* c) {
   const size_t r = p.c.rank();
   const int64_t batches = p.c.count(0, r - 2), m = p.m(), n = p.n(), k = p.k();
   const auto one = [&](int64_t batch, int64_t begin, int64_t end) {
-    const SmallProduct s{m, n, k, p.a.data + batch_offset(p.a, p.c, batch), p.a.strides[r - 2],
-                         p.b.data + batch_offset(p.b, p.c, batch), p.b.strides[r - 2], p.b.strides[r - 1],
-                         c + batch * m * n, n};
+    const SmallProduct s{m,
+                         n,
+                         k,
+                         p.a.data + batch_offset(p.a, p.c, batch),
+                         p.a.strides[r - 2],
+                         p.b.data + batch_offset(p.b, p.c, batch),
+                         p.b.strides[r - 2],
+                         p.b.strides[r - 1],
+                         c + batch * m * n,
+                         n};
     small_product(s, begin, end);
   };
   if (batches > 1) {
@@ -122,7 +129,7 @@ void run_small(const Problem& p, float* c) {
   } else {
     constexpr int64_t kStep = 64;
     parallel_items((n + kStep - 1) / kStep, m * kStep * k / 4,
-                 [&](int64_t begin, int64_t end) { one(0, begin * kStep, std::min(n, end * kStep)); });
+                   [&](int64_t begin, int64_t end) { one(0, begin * kStep, std::min(n, end * kStep)); });
   }
 }
 
@@ -137,7 +144,8 @@ onednn::Operand operand(const MatrixView& v) {
 }  // namespace
 
 MatrixView MatrixView::of(const Tensor& tensor) {
-  return {tensor.data<float>(), tensor.shape(), tensor.contiguous() ? onednn::dense_strides(tensor.shape()) : tensor.strides()};
+  return {tensor.data<float>(), tensor.shape(),
+          tensor.contiguous() ? onednn::dense_strides(tensor.shape()) : tensor.strides()};
 }
 
 MatrixView MatrixView::transposed() const {
@@ -148,7 +156,9 @@ MatrixView MatrixView::transposed() const {
   return v;
 }
 
-Shape broadcast_batch(const Shape& a, const Shape& b) { return broadcast(a.first(a.rank() - 2), b.first(b.rank() - 2)); }
+Shape broadcast_batch(const Shape& a, const Shape& b) {
+  return broadcast(a.first(a.rank() - 2), b.first(b.rank() - 2));
+}
 
 void FloatProduct::run(MatrixView a, MatrixView b, float* c, BufferPool* pool) const {
   if (a.sizes.back() != b.sizes[b.sizes.rank() - 2])
@@ -207,7 +217,9 @@ void multiply_plain(const Problem& p, const T* a, const T* b, T* c) {
 }  // namespace
 
 void multiply_plain(const Tensor& a, const Tensor& b, Tensor& c) {
-  Problem p{{nullptr, a.shape(), onednn::dense_strides(a.shape())}, {nullptr, b.shape(), onednn::dense_strides(b.shape())}, c.shape()};
+  Problem p{{nullptr, a.shape(), onednn::dense_strides(a.shape())},
+            {nullptr, b.shape(), onednn::dense_strides(b.shape())},
+            c.shape()};
   pad_rank(p.a, p.c.rank());
   pad_rank(p.b, p.c.rank());
   if (p.c.count() == 0) return;

@@ -20,8 +20,9 @@ bool equal_names(std::string_view a, std::string_view b) {
 }  // namespace
 
 CellActivation::CellActivation(std::string_view name) {
-  static constexpr std::array<std::string_view, 11> kNames{"Relu",       "Tanh",        "Sigmoid", "Affine",   "LeakyRelu", "ThresholdedRelu",
-                                                           "ScaledTanh", "HardSigmoid", "Elu",     "Softsign", "Softplus"};
+  static constexpr std::array<std::string_view, 11> kNames{
+      "Relu",       "Tanh",        "Sigmoid", "Affine",   "LeakyRelu", "ThresholdedRelu",
+      "ScaledTanh", "HardSigmoid", "Elu",     "Softsign", "Softplus"};
   const auto i = std::find_if(kNames.begin(), kNames.end(), [&](auto n) { return equal_names(n, name); });
   if (i == kNames.end()) throw Error(Error::Kind::kInvalidModel, fmt::format("unknown activation '{}'", name));
   kind_ = static_cast<Kind>(i - kNames.begin());
@@ -30,8 +31,8 @@ CellActivation::CellActivation(std::string_view name) {
 }
 
 bool CellActivation::takes_alpha() const {
-  return kind_ == Kind::kAffine || kind_ == Kind::kLeakyRelu || kind_ == Kind::kThresholdedRelu || kind_ == Kind::kScaledTanh ||
-         kind_ == Kind::kHardSigmoid || kind_ == Kind::kElu;
+  return kind_ == Kind::kAffine || kind_ == Kind::kLeakyRelu || kind_ == Kind::kThresholdedRelu ||
+         kind_ == Kind::kScaledTanh || kind_ == Kind::kHardSigmoid || kind_ == Kind::kElu;
 }
 
 bool CellActivation::takes_beta() const {
@@ -42,17 +43,28 @@ template <class T>
 T CellActivation::evaluate(T x) const {
   const T alpha = alpha_, beta = beta_;
   switch (kind_) {
-    case Kind::kRelu: return std::max(x, T{0});
-    case Kind::kTanh: return std::tanh(x);
-    case Kind::kSigmoid: return 1 / (1 + std::exp(-x));
-    case Kind::kAffine: return alpha * x + beta;
-    case Kind::kLeakyRelu: return x >= 0 ? x : alpha * x;
-    case Kind::kThresholdedRelu: return x > alpha ? x : T{0};
-    case Kind::kScaledTanh: return alpha * std::tanh(beta * x);
-    case Kind::kHardSigmoid: return std::clamp(alpha * x + beta, T{0}, T{1});
-    case Kind::kElu: return x >= 0 ? x : alpha * std::expm1(x);
-    case Kind::kSoftsign: return x / (1 + std::abs(x));
-    case Kind::kSoftplus: return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
+    case Kind::kRelu:
+      return std::max(x, T{0});
+    case Kind::kTanh:
+      return std::tanh(x);
+    case Kind::kSigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Kind::kAffine:
+      return alpha * x + beta;
+    case Kind::kLeakyRelu:
+      return x >= 0 ? x : alpha * x;
+    case Kind::kThresholdedRelu:
+      return x > alpha ? x : T{0};
+    case Kind::kScaledTanh:
+      return alpha * std::tanh(beta * x);
+    case Kind::kHardSigmoid:
+      return std::clamp(alpha * x + beta, T{0}, T{1});
+    case Kind::kElu:
+      return x >= 0 ? x : alpha * std::expm1(x);
+    case Kind::kSoftsign:
+      return x / (1 + std::abs(x));
+    case Kind::kSoftplus:
+      return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
   }
   return x;
 }
@@ -61,9 +73,12 @@ void CellActivation::apply(float* values, int64_t count, float clip) const {
   if (clip > 0)
     for (int64_t i = 0; i < count; ++i) values[i] = std::clamp(values[i], -clip, clip);
   switch (kind_) {
-    case Kind::kRelu: return activate(Activation::kRelu, values, count);
-    case Kind::kTanh: return activate(Activation::kTanh, values, count);
-    case Kind::kSigmoid: return activate(Activation::kSigmoid, values, count);
+    case Kind::kRelu:
+      return activate(Activation::kRelu, values, count);
+    case Kind::kTanh:
+      return activate(Activation::kTanh, values, count);
+    case Kind::kSigmoid:
+      return activate(Activation::kSigmoid, values, count);
     default:
       for (int64_t i = 0; i < count; ++i) values[i] = evaluate(values[i]);
   }
@@ -74,7 +89,8 @@ void CellActivation::apply(double* values, int64_t count, float clip) const {
   for (int64_t i = 0; i < count; ++i) values[i] = evaluate(clip > 0 ? std::clamp(values[i], -limit, limit) : values[i]);
 }
 
-std::vector<CellActivation> cell_activations(const Node& node, size_t directions, const std::vector<std::string>& defaults) {
+std::vector<CellActivation> cell_activations(const Node& node, size_t directions,
+                                             const std::vector<std::string>& defaults) {
   std::vector<std::string> names;
   if (const auto* given = node.find<std::vector<std::string>>("activations")) names = *given;
   if (names.empty())

@@ -25,7 +25,19 @@ class CellActivation {
   void apply(double* values, int64_t count, float clip) const;
 
  private:
-  enum class Kind { kRelu, kTanh, kSigmoid, kAffine, kLeakyRelu, kThresholdedRelu, kScaledTanh, kHardSigmoid, kElu, kSoftsign, kSoftplus };
+  enum class Kind {
+    kRelu,
+    kTanh,
+    kSigmoid,
+    kAffine,
+    kLeakyRelu,
+    kThresholdedRelu,
+    kScaledTanh,
+    kHardSigmoid,
+    kElu,
+    kSoftsign,
+    kSoftplus
+  };
   template <class T>
   T evaluate(T x) const;
   Kind kind_;
@@ -34,7 +46,8 @@ class CellActivation {
 
 // The activations of all directions (`per_direction` each), from the attributes activations, activation_alpha and
 // activation_beta; `defaults` if there are none. Throws Error(kInvalidModel) where the number is wrong.
-std::vector<CellActivation> cell_activations(const Node& node, size_t directions, const std::vector<std::string>& defaults);
+std::vector<CellActivation> cell_activations(const Node& node, size_t directions,
+                                             const std::vector<std::string>& defaults);
 
 // y (rows, N) = x (rows, K) w' + bias for weights (N, K) of any float type.
 class Projection {

@@ -46,7 +46,8 @@ double kernel(const ResizeOptions& o, double x) {
 int64_t nearest(const std::string& mode, double x) {
   const double floor = std::floor(x), fraction = x - floor;
   if (fraction == 0) return static_cast<int64_t>(floor);
-  const bool up = mode == "ceil" || (mode == "round_prefer_floor" && fraction > 0.5) || (mode == "round_prefer_ceil" && fraction >= 0.5);
+  const bool up = mode == "ceil" || (mode == "round_prefer_floor" && fraction > 0.5) ||
+                  (mode == "round_prefer_ceil" && fraction >= 0.5);
   return static_cast<int64_t>(floor) + (up ? 1 : 0);
 }
 
@@ -68,10 +69,12 @@ ResizeOptions ResizeOptions::of(const Node& node) {
   o.exclude_outside = node.attr_int("exclude_outside", 0) != 0;
   o.antialias = node.attr_int("antialias", 0) != 0;
   o.extrapolation = static_cast<double>(node.attr_float("extrapolation_value", 0.0F));
-  expect_one_of("coordinate_transformation_mode", o.coordinates,
-                std::array<std::string_view, 7>{"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
-                                                "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"});
-  expect_one_of("nearest_mode", o.nearest, std::array<std::string_view, 4>{"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
+  expect_one_of(
+      "coordinate_transformation_mode", o.coordinates,
+      std::array<std::string_view, 7>{"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+                                      "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"});
+  expect_one_of("nearest_mode", o.nearest,
+                std::array<std::string_view, 4>{"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
   return o;
 }
 
@@ -102,7 +105,8 @@ AxisTaps make_taps(const ResizedAxis& a, const ResizeOptions& o) {
       taps.weight.push_back(weight);
     }
     if (o.exclude_outside || o.antialias)
-      for (int64_t i = 1; i <= taps.count && sum != 0; ++i) taps.weight[taps.weight.size() - static_cast<size_t>(i)] /= sum;
+      for (int64_t i = 1; i <= taps.count && sum != 0; ++i)
+        taps.weight[taps.weight.size() - static_cast<size_t>(i)] /= sum;
   }
   return taps;
 }

@@ -13,8 +13,8 @@ namespace attune {
 struct ResizeOptions {
   enum class Mode { kNearest, kLinear, kCubic };
   Mode mode = Mode::kNearest;
-  std::string coordinates = "half_pixel";       // coordinate_transformation_mode
-  std::string nearest = "round_prefer_floor";   // nearest_mode
+  std::string coordinates = "half_pixel";      // coordinate_transformation_mode
+  std::string nearest = "round_prefer_floor";  // nearest_mode
   double cubic_a = -0.75;
   bool exclude_outside = false;
   bool antialias = false;

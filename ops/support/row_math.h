@@ -14,14 +14,14 @@ void log_softmax_row(const double* x, double* y, int64_t n);
 
 template <class T>
 struct RowNormalization {
-  bool rms = false;           // y = x / sqrt(mean(x^2) + epsilon), else of x - mean(x)
+  bool rms = false;  // y = x / sqrt(mean(x^2) + epsilon), else of x - mean(x)
   double epsilon = 1e-5;
-  const T* scale = nullptr;   // (n), or null for 1
-  const T* bias = nullptr;    // (n), or null for 0
+  const T* scale = nullptr;  // (n), or null for 1
+  const T* bias = nullptr;   // (n), or null for 0
 };
 template <class T>
 struct RowStatistics {
-  T mean = 0, inverse = 0;    // inverse: 1 / sqrt(variance + epsilon)
+  T mean = 0, inverse = 0;  // inverse: 1 / sqrt(variance + epsilon)
 };
 
 // Normalises a row of n >= 1; y may be x.

@@ -19,7 +19,9 @@ Parts parts_of(const PanelWeights& p) {
 }
 
 bool equal(const PanelWeights& a, const PanelWeights& b) {
-  if (a.storage() != b.storage() || a.inner() != b.inner() || a.columns() != b.columns() || a.group_rows() != b.group_rows()) return false;
+  if (a.storage() != b.storage() || a.inner() != b.inner() || a.columns() != b.columns() ||
+      a.group_rows() != b.group_rows())
+    return false;
   const Parts x = parts_of(a), y = parts_of(b);
   return x.weights == y.weights && x.scales == y.scales;
 }

@@ -22,7 +22,9 @@ void pad_same(Window& w, bool upper) {
 }  // namespace
 
 bool Window::is_pointwise() const {
-  const auto all = [](const Shape& s, int64_t value) { return std::all_of(s.begin(), s.end(), [&](int64_t v) { return v == value; }); };
+  const auto all = [](const Shape& s, int64_t value) {
+    return std::all_of(s.begin(), s.end(), [&](int64_t v) { return v == value; });
+  };
   return all(kernel, 1) && all(stride, 1) && all(pad_begin, 0) && all(pad_end, 0);
 }
 
@@ -38,15 +40,21 @@ Shape WindowAttributes::spread(const std::vector<int64_t>& list, std::string_vie
   shape.resize(rank, fallback);
   if (list.empty()) return shape;
   if (list.size() != rank)
-    throw Error(Error::Kind::kInvalidModel, fmt::format("attribute {}: expected {} values, got {}", name, rank, list.size()));
+    throw Error(Error::Kind::kInvalidModel,
+                fmt::format("attribute {}: expected {} values, got {}", name, rank, list.size()));
   std::copy(list.begin(), list.end(), shape.begin());
   return shape;
 }
 
 Window make_window(const WindowAttributes& attributes, const Shape& in, const Shape& kernel) {
   const size_t rank = in.rank();
-  Window w{in, kernel, WindowAttributes::spread(attributes.strides, "strides", rank, 1),
-           WindowAttributes::spread(attributes.dilations, "dilations", rank, 1), {}, {}, in};
+  Window w{in,
+           kernel,
+           WindowAttributes::spread(attributes.strides, "strides", rank, 1),
+           WindowAttributes::spread(attributes.dilations, "dilations", rank, 1),
+           {},
+           {},
+           in};
   w.pad_begin.resize(rank, 0);
   w.pad_end.resize(rank, 0);
   for (size_t i = 0; i < rank; ++i)
@@ -90,7 +98,8 @@ void for_each_run(const Window& w, F&& f) {
         inside = inside && i >= 0 && i < w.in[axis];
         row = row * w.in[axis] + i;
       }
-      f(k * w.out_count() + o * width, inside ? row * w.in[last] : -1, tap[last] * w.dilation[last] - w.pad_begin[last]);
+      f(k * w.out_count() + o * width, inside ? row * w.in[last] : -1,
+        tap[last] * w.dilation[last] - w.pad_begin[last]);
     });
   });
 }

@@ -36,7 +36,8 @@ struct WindowAttributes {
   bool round_up;
 };
 
-// The window over an input. Throws Error(kInvalidArgument) if it doesn't fit, Error(kInvalidModel) for wrong attributes.
+// The window over an input. Throws Error(kInvalidArgument) if it doesn't fit, Error(kInvalidModel) for wrong
+// attributes.
 Window make_window(const WindowAttributes& attributes, const Shape& in, const Shape& kernel);
 
 // For every kernel position (row major) and each output position (row major): column[k * out_count + o] = the element

@@ -1,7 +1,7 @@
 // Runs ONNX's node tests and compares what passes with the list of what must.
 //   attune_conformance LIST FOLDER [--update] [--failures]
-// A listed test that fails is a failure; so is one that passes and isn't listed (but for random numbers, which may pass by
-// chance). --update writes the list;
+// A listed test that fails is a failure; so is one that passes and isn't listed (but for random numbers, which may pass
+// by chance). --update writes the list;
 // --failures prints why each other test fails.
 #include <fmt/format.h>
 

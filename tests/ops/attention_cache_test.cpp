@@ -34,7 +34,8 @@ TEST(AttentionCache, GrowsInPlaceWhereNobodyElseHoldsIt) {
     for (int64_t t = 0; t < 60; ++t)
       for (int64_t i = 0; i < b * h; ++i)
         for (int64_t e = 0; e < 4; ++e)
-          ASSERT_EQ(rows_of(cache).row<float>(i / h, i % h, t)[e], steps[static_cast<size_t>(t)].data<float>()[i * 4 + e]);
+          ASSERT_EQ(rows_of(cache).row<float>(i / h, i % h, t)[e],
+                    steps[static_cast<size_t>(t)].data<float>()[i * 4 + e]);
   }
 }
 
@@ -101,7 +102,8 @@ TEST(AttentionCache, DecodingStepByStepGivesThePrefill) {
       Tensor now = Tensor::allocate(type, {2, 1, width});
       for (int64_t b = 0; b < 2; ++b)
         std::memcpy(now.mutable_raw() + static_cast<size_t>(b * width) * element,
-                    states.raw() + static_cast<size_t>((b * length + t) * width) * element, static_cast<size_t>(width) * element);
+                    states.raw() + static_cast<size_t>((b * length + t) * width) * element,
+                    static_cast<size_t>(width) * element);
       step[kAttentionQuery] = now;
       const auto out = step.run();
       step[kAttentionPastKey] = out[kAttentionPresentKey];
@@ -109,7 +111,8 @@ TEST(AttentionCache, DecodingStepByStepGivesThePrefill) {
       const auto context = out[kAttentionContext].to_double();
       for (int64_t b = 0; b < 2; ++b)
         for (int64_t f = 0; f < width; ++f)
-          ASSERT_NEAR(context[static_cast<size_t>(b * width + f)], prefill[static_cast<size_t>((b * length + t) * width + f)],
+          ASSERT_NEAR(context[static_cast<size_t>(b * width + f)],
+                      prefill[static_cast<size_t>((b * length + t) * width + f)],
                       type == DataType::kFloat ? 1e-5 : 2e-3)
               << "step " << t;
     }
@@ -123,12 +126,14 @@ std::vector<Tensor> run_graph(const Graph& graph, const std::vector<Tensor>& dat
   std::vector<Tensor> out;
   for (const Node* node : graph.topological_order()) {
     std::vector<Datum> inputs;
-    for (const Value* v : node->inputs()) inputs.push_back(!v ? Datum() : v->constant() ? Datum(*v->constant()) : values.at(v));
+    for (const Value* v : node->inputs())
+      inputs.push_back(!v ? Datum() : v->constant() ? Datum(*v->constant()) : values.at(v));
     const auto outputs = evaluate(*node, node->domain().empty() ? 18 : 1, std::move(inputs));
     for (size_t i = 0; i < outputs.size(); ++i)
       if (node->output(i)) values[node->output(i)] = outputs[i];
   }
-  for (size_t i = 0; i < last.output_count(); ++i) out.push_back(last.output(i) ? values.at(last.output(i)).tensor() : Tensor());
+  for (size_t i = 0; i < last.output_count(); ++i)
+    out.push_back(last.output(i) ? values.at(last.output(i)).tensor() : Tensor());
   return out;
 }
 
@@ -156,7 +161,8 @@ TEST(AttentionParts, ProjectedMemoryMovesOutOfTheNode) {
       const auto a = got[i].to_double(), e = expected[i].to_double();
       ASSERT_EQ(a.size(), e.size());
       for (size_t k = 0; k < a.size(); ++k)
-        ASSERT_TRUE(a[k] == e[k] || (std::isnan(a[k]) && std::isnan(e[k])) || std::abs(a[k] - e[k]) < 1e-4 * std::max(1.0, std::abs(e[k])))
+        ASSERT_TRUE(a[k] == e[k] || (std::isnan(a[k]) && std::isnan(e[k])) ||
+                    std::abs(a[k] - e[k]) < 1e-4 * std::max(1.0, std::abs(e[k])))
             << "seed " << seed << c.describe() << ": output " << i << " is " << a[k] << ", expected " << e[k];
     }
   }

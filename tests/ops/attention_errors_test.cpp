@@ -43,14 +43,16 @@ TEST(AttentionErrors, NamesAttributes) {
     c.attributes[name] = std::move(value);
     return c;
   };
-  expect_error(with("score", std::string("cosine")), "attribute 'score': expected one of scaled_dot, dot, general, additive, got 'cosine'");
+  expect_error(with("score", std::string("cosine")),
+               "attribute 'score': expected one of scaled_dot, dot, general, additive, got 'cosine'");
   expect_error(with("alignment", std::string("firm")), "attribute 'alignment': expected one of soft, hard, monotonic");
   expect_error(with("weights_output", std::string("x")), "attribute 'weights_output'");
   expect_error(with("empty_row", std::string("x")), "attribute 'empty_row': expected one of zero, mean");
   expect_error(with("scale", -1.0F), "attribute 'scale': expected a finite number, not negative, got -1");
   expect_error(with("scale", INFINITY), "attribute 'scale'");
   expect_error(with("softcap", -0.5F), "attribute 'softcap': expected a finite number, not negative, got -0.5");
-  expect_error(with("window", std::vector<int64_t>{-2, 0}), "attribute 'window': expected two integers, each at least -1, got [-2, 0]");
+  expect_error(with("window", std::vector<int64_t>{-2, 0}),
+               "attribute 'window': expected two integers, each at least -1, got [-2, 0]");
   expect_error(with("window", std::vector<int64_t>{1}), "attribute 'window'");
   expect_error(with("chunk", int64_t{0}), "attribute 'chunk': expected at least 1, got 0");
   expect_error(with("causal", int64_t{2}), "attribute 'causal': expected 0 or 1, got 2");
@@ -75,17 +77,24 @@ TEST(AttentionErrors, NamesOperands) {
   expect_error(with(kAttentionKey, floats({1, 3, 5, 4})), "num_kv_heads: expected a divisor of num_heads (2), got 3");
   expect_error(with(kAttentionQueryWeight, floats({7, 8})), "w_query: expected float (8, columns), got float (7,8)");
   expect_error(with(kAttentionKeyBias, floats({7})), "b_key: expected float (8), got float (7)");
-  expect_error(with(kAttentionMask, floats({4, 5})), "mask: expected a shape that broadcasts to (B,H,Tq,Tk) = (1,2,3,5), got (4,5)");
-  expect_error(with(kAttentionMask, Tensor::from<int64_t>({1}, {1})), "mask: expected bool or float, got int64 (an integer mask is ambiguous");
+  expect_error(with(kAttentionMask, floats({4, 5})),
+               "mask: expected a shape that broadcasts to (B,H,Tq,Tk) = (1,2,3,5), got (4,5)");
+  expect_error(with(kAttentionMask, Tensor::from<int64_t>({1}, {1})),
+               "mask: expected bool or float, got int64 (an integer mask is ambiguous");
   expect_error(with(kAttentionMask, floats({1, 1, 1, 1, 5})), "mask: expected at most rank 4");
-  expect_error(with(kAttentionKeyLengths, Tensor::from<int64_t>({2}, {1, 1})), "key_lengths: expected shape (B) = (1), got (2)");
+  expect_error(with(kAttentionKeyLengths, Tensor::from<int64_t>({2}, {1, 1})),
+               "key_lengths: expected shape (B) = (1), got (2)");
   expect_error(with(kAttentionKeyLengths, Tensor::from<int32_t>({1}, {1})), "key_lengths: expected int64, got int32");
-  expect_error(with(kAttentionQueryPosition, Tensor::from<int64_t>({1, 1}, {1})), "query_position: expected shape (B) = (1)");
-  expect_error(with(kAttentionScoreWeight, floats({2, 4})), "w_score: expected none beside score 'scaled_dot' or 'dot'");
+  expect_error(with(kAttentionQueryPosition, Tensor::from<int64_t>({1, 1}, {1})),
+               "query_position: expected shape (B) = (1)");
+  expect_error(with(kAttentionScoreWeight, floats({2, 4})),
+               "w_score: expected none beside score 'scaled_dot' or 'dot'");
   expect_error(with(kAttentionScoreBias, floats({3})), "b_score: expected shape (H) = (2), got (3)");
-  expect_error(with(kAttentionPosition, Tensor::from<int64_t>({1, 2}, {0, -1})), "position: expected no negative number, got -1");
+  expect_error(with(kAttentionPosition, Tensor::from<int64_t>({1, 2}, {0, -1})),
+               "position: expected no negative number, got -1");
   expect_error(with(kAttentionDraw, Tensor::from<int64_t>({2}, {0, 1})), "draw: expected a scalar, got shape (2)");
-  expect_error(with(kAttentionPastKey, floats({1, 2, 2, 4})), "past_key and past_value: expected both or neither, got one");
+  expect_error(with(kAttentionPastKey, floats({1, 2, 2, 4})),
+               "past_key and past_value: expected both or neither, got one");
 }
 
 TEST(AttentionErrors, NamesWhatDoesNotGoTogether) {

@@ -22,7 +22,8 @@ using testing::Pointwise;
 
 // Soft attention over generated states of spread `spread`; sizes beyond one block now and then.
 AttentionCase soft_case(CaseGenerator& g, double spread = 1) {
-  const int64_t b = 1 + g.below(2), h = 1 + g.below(3), tq = 1 + g.below(60), tk = 1 + g.below(200), e = 1 + g.below(40), f = 1 + g.below(40);
+  const int64_t b = 1 + g.below(2), h = 1 + g.below(3), tq = 1 + g.below(60), tk = 1 + g.below(200),
+                e = 1 + g.below(40), f = 1 + g.below(40);
   AttentionCase c;
   c[kAttentionQuery] = g.normal({b, h, tq, e}, spread);
   c[kAttentionKey] = g.normal({b, h, tk, e}, spread);
@@ -42,7 +43,8 @@ Tensor reorder(const Tensor& t, const std::vector<int64_t>& order) {
   const int64_t width = t.dim(3), rows = t.dim(2);
   for (int64_t bh = 0; bh < t.dim(0) * t.dim(1); ++bh)
     for (int64_t i = 0; i < rows; ++i)
-      std::copy_n(t.data<float>() + (bh * rows + order[static_cast<size_t>(i)]) * width, width, out.mutable_data<float>() + (bh * rows + i) * width);
+      std::copy_n(t.data<float>() + (bh * rows + order[static_cast<size_t>(i)]) * width, width,
+                  out.mutable_data<float>() + (bh * rows + i) * width);
   return out;
 }
 
@@ -57,7 +59,9 @@ TEST_P(AttentionProperties, RowsSumToOne) {
     const AttentionCase c = soft_case(g_, spread);
     const auto w = weights(c);
     const auto n = static_cast<size_t>(c[kAttentionKey].dim(2));
-    for (size_t i = 0; i < w.size(); i += n) EXPECT_NEAR(std::accumulate(w.begin() + static_cast<long>(i), w.begin() + static_cast<long>(i + n), 0.0), 1, 1e-5);
+    for (size_t i = 0; i < w.size(); i += n)
+      EXPECT_NEAR(std::accumulate(w.begin() + static_cast<long>(i), w.begin() + static_cast<long>(i + n), 0.0), 1,
+                  1e-5);
   }
 }
 
@@ -99,7 +103,8 @@ TEST_P(AttentionProperties, RepeatedStatesShareTheirWeight) {
     Tensor out = Tensor::allocate(t.type(), {t.dim(0), t.dim(1), 2 * t.dim(2), t.dim(3)});
     const int64_t n = t.dim(2) * t.dim(3);
     for (int64_t bh = 0; bh < t.dim(0) * t.dim(1); ++bh)
-      for (int64_t k = 0; k < 2; ++k) std::copy_n(t.data<float>() + bh * n, n, out.mutable_data<float>() + (2 * bh + k) * n);
+      for (int64_t k = 0; k < 2; ++k)
+        std::copy_n(t.data<float>() + bh * n, n, out.mutable_data<float>() + (2 * bh + k) * n);
     return out;
   };
   c[kAttentionKey] = twice(c[kAttentionKey]);
@@ -121,7 +126,8 @@ TEST_P(AttentionProperties, PaddedPositionsMayHoldAnything) {
       for (int64_t h = 0; h < heads; ++h)
         for (int64_t i = 0; i < n; ++i)
           if (keep[static_cast<size_t>(b * n + i)] == 0)
-            std::fill_n(t.mutable_data<float>() + ((b * heads + h) * n + i) * t.dim(3), t.dim(3), g_.pick<float>({NAN, INFINITY, -INFINITY}));
+            std::fill_n(t.mutable_data<float>() + ((b * heads + h) * n + i) * t.dim(3), t.dim(3),
+                        g_.pick<float>({NAN, INFINITY, -INFINITY}));
   }
   EXPECT_THAT(context(c), Pointwise(DoubleNear(1e-6), clean));
 }
@@ -136,10 +142,12 @@ TEST_P(AttentionProperties, CausalNeverSeesLaterValues) {
   const auto clean = context(c);
   const int64_t from = 1 + g_.below(n - 1);
   for (const auto input : {kAttentionKey, kAttentionValue})
-    for (int64_t h = 0; h < 2; ++h) std::fill_n(c[input].mutable_data<float>() + (h * n + from) * e, (n - from) * e, NAN);
+    for (int64_t h = 0; h < 2; ++h)
+      std::fill_n(c[input].mutable_data<float>() + (h * n + from) * e, (n - from) * e, NAN);
   const auto poisoned = context(c);
   for (int64_t h = 0; h < 2; ++h)
-    for (int64_t i = h * n * e; i < (h * n + from) * e; ++i) EXPECT_NEAR(poisoned[static_cast<size_t>(i)], clean[static_cast<size_t>(i)], 1e-6);
+    for (int64_t i = h * n * e; i < (h * n + from) * e; ++i)
+      EXPECT_NEAR(poisoned[static_cast<size_t>(i)], clean[static_cast<size_t>(i)], 1e-6);
 }
 
 TEST_P(AttentionProperties, ShiftingAllScoresChangesNothing) {

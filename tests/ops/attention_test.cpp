@@ -16,10 +16,14 @@ using test::CaseGenerator;
 // How far results may be from float64, relative to the largest value.
 double tolerance(DataType type) {
   switch (type) {
-    case DataType::kDouble: return 1e-12;
-    case DataType::kFloat: return 1e-5;
-    case DataType::kFloat16: return 4e-3;
-    default: return 3e-2;
+    case DataType::kDouble:
+      return 1e-12;
+    case DataType::kFloat:
+      return 1e-5;
+    case DataType::kFloat16:
+      return 4e-3;
+    default:
+      return 3e-2;
   }
 }
 
@@ -49,10 +53,13 @@ void expect_reference(const AttentionCase& c, DataType type, bool constant_weigh
   const auto expected = c.reference();
   const double close = tolerance(type);
   expect_close(got[kAttentionContext], expected.context, close, "context");
-  if (c.wanted[kAttentionPresentKey]) expect_close(got[kAttentionPresentKey], expected.present_key, close, "present_key");
-  if (c.wanted[kAttentionPresentValue]) expect_close(got[kAttentionPresentValue], expected.present_value, close, "present_value");
+  if (c.wanted[kAttentionPresentKey])
+    expect_close(got[kAttentionPresentKey], expected.present_key, close, "present_key");
+  if (c.wanted[kAttentionPresentValue])
+    expect_close(got[kAttentionPresentValue], expected.present_value, close, "present_value");
   if (c.wanted[kAttentionWeights]) expect_close(got[kAttentionWeights], expected.weights, close, "weights");
-  if (c.wanted[kAttentionNextPosition]) expect_close(got[kAttentionNextPosition], expected.next_position, 0, "next_position");
+  if (c.wanted[kAttentionNextPosition])
+    expect_close(got[kAttentionNextPosition], expected.next_position, 0, "next_position");
 }
 
 class GeneratedAttention : public testing::TestWithParam<DataType> {};

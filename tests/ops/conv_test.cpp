@@ -58,7 +58,8 @@ class Convolution : public ::testing::TestWithParam<Case> {
     const Case& c = GetParam();
     std::vector<int64_t> out;
     for (size_t a = 0; a < c.in.size(); ++a)
-      out.push_back((c.in[a] + c.pads[a] + c.pads[c.in.size() + a] - (c.kernel[a] - 1) * c.dilations[a] - 1) / c.strides[a] + 1);
+      out.push_back(
+          (c.in[a] + c.pads[a] + c.pads[c.in.size() + a] - (c.kernel[a] - 1) * c.dilations[a] - 1) / c.strides[a] + 1);
     return out;
   }
   Attributes attributes() const {
@@ -69,15 +70,19 @@ class Convolution : public ::testing::TestWithParam<Case> {
 
 TEST_P(Convolution, EqualsTheSumOverItsWindow) {
   const Case& c = GetParam();
-  const Tensor x = random_tensor(shape(2, c.channels, c.in), 1), w = random_tensor(shape(c.out_channels, c.channels / c.groups, c.kernel), 2), b = random_tensor({c.out_channels}, 3);
+  const Tensor x = random_tensor(shape(2, c.channels, c.in), 1),
+               w = random_tensor(shape(c.out_channels, c.channels / c.groups, c.kernel), 2),
+               b = random_tensor({c.out_channels}, 3);
   const auto xs = x.to_double(), ws = w.to_double(), bs = b.to_double();
-  const int64_t positions = product(out()), taps = product(c.kernel), size = product(c.in), per_group = c.channels / c.groups;
+  const int64_t positions = product(out()), taps = product(c.kernel), size = product(c.in),
+                per_group = c.channels / c.groups;
   std::vector<double> want(static_cast<size_t>(2 * c.out_channels * positions));
   for (size_t i = 0; i < want.size(); ++i) want[i] = bs[i / static_cast<size_t>(positions) % bs.size()];
   for_each_term(c, out(), [&](int64_t n, int64_t o, int64_t p, int64_t i, int64_t k, int64_t from) {
     const int64_t channel = o / (c.out_channels / c.groups) * per_group + i;
     want[static_cast<size_t>((n * c.out_channels + o) * positions + p)] +=
-        xs[static_cast<size_t>((n * c.channels + channel) * size + from)] * ws[static_cast<size_t>((o * per_group + i) * taps + k)];
+        xs[static_cast<size_t>((n * c.channels + channel) * size + from)] *
+        ws[static_cast<size_t>((o * per_group + i) * taps + k)];
   });
   EXPECT_LT(largest_error(run_node({.type = "Conv", .attributes = attributes()}, {x, w, b})[0].tensor(), want), 1e-5);
 }
@@ -85,41 +90,54 @@ TEST_P(Convolution, EqualsTheSumOverItsWindow) {
 // The transposed convolution is the convolution's adjoint: <conv(x), y> = <x, conv_transpose(y)>, for every unit x.
 TEST_P(Convolution, TransposedIsTheAdjoint) {
   const Case& c = GetParam();
-  const Tensor y = random_tensor(shape(2, c.out_channels, out()), 1), w = random_tensor(shape(c.out_channels, c.channels / c.groups, c.kernel), 2);
+  const Tensor y = random_tensor(shape(2, c.out_channels, out()), 1),
+               w = random_tensor(shape(c.out_channels, c.channels / c.groups, c.kernel), 2);
   const auto ys = y.to_double(), ws = w.to_double();
-  const int64_t positions = product(out()), taps = product(c.kernel), size = product(c.in), per_group = c.channels / c.groups;
+  const int64_t positions = product(out()), taps = product(c.kernel), size = product(c.in),
+                per_group = c.channels / c.groups;
   std::vector<double> want(static_cast<size_t>(2 * c.channels * size));
   for_each_term(c, out(), [&](int64_t n, int64_t o, int64_t p, int64_t i, int64_t k, int64_t from) {
     const int64_t channel = o / (c.out_channels / c.groups) * per_group + i;
     want[static_cast<size_t>((n * c.channels + channel) * size + from)] +=
-        ys[static_cast<size_t>((n * c.out_channels + o) * positions + p)] * ws[static_cast<size_t>((o * per_group + i) * taps + k)];
+        ys[static_cast<size_t>((n * c.out_channels + o) * positions + p)] *
+        ws[static_cast<size_t>((o * per_group + i) * taps + k)];
   });
   Attributes a = attributes();
   std::vector<int64_t> missing;
   for (size_t i = 0; i < c.in.size(); ++i)
-    missing.push_back(c.in[i] - ((out()[i] - 1) * c.strides[i] + (c.kernel[i] - 1) * c.dilations[i] + 1 - c.pads[i] - c.pads[c.in.size() + i]));
+    missing.push_back(c.in[i] - ((out()[i] - 1) * c.strides[i] + (c.kernel[i] - 1) * c.dilations[i] + 1 - c.pads[i] -
+                                 c.pads[c.in.size() + i]));
   a["output_padding"] = missing;
   EXPECT_LT(largest_error(run_node({.type = "ConvTranspose", .attributes = a}, {y, w})[0].tensor(), want), 1e-5);
 }
 
 TEST_P(Convolution, OfIntegersIsExact) {
   const Case& c = GetParam();
-  const Tensor x = random_integers<uint8_t>(shape(2, c.channels, c.in), 1, 0, 255), w = random_integers<int8_t>(shape(c.out_channels, c.channels / c.groups, c.kernel), 2, -128, 127);
+  const Tensor x = random_integers<uint8_t>(shape(2, c.channels, c.in), 1, 0, 255),
+               w = random_integers<int8_t>(shape(c.out_channels, c.channels / c.groups, c.kernel), 2, -128, 127);
   const auto xs = x.to_double(), ws = w.to_double();
-  const int64_t positions = product(out()), taps = product(c.kernel), size = product(c.in), per_group = c.channels / c.groups;
+  const int64_t positions = product(out()), taps = product(c.kernel), size = product(c.in),
+                per_group = c.channels / c.groups;
   std::vector<double> want(static_cast<size_t>(2 * c.out_channels * positions));
   for_each_term(c, out(), [&](int64_t n, int64_t o, int64_t p, int64_t i, int64_t k, int64_t from) {
     const int64_t channel = o / (c.out_channels / c.groups) * per_group + i;
     want[static_cast<size_t>((n * c.out_channels + o) * positions + p)] +=
-        (xs[static_cast<size_t>((n * c.channels + channel) * size + from)] - 17) * ws[static_cast<size_t>((o * per_group + i) * taps + k)];
+        (xs[static_cast<size_t>((n * c.channels + channel) * size + from)] - 17) *
+        ws[static_cast<size_t>((o * per_group + i) * taps + k)];
   });
-  EXPECT_EQ(run_node({.type = "ConvInteger", .attributes = attributes()}, {x, w, Tensor::scalar<uint8_t>(17)})[0].tensor().to_double(), want);
+  EXPECT_EQ(run_node({.type = "ConvInteger", .attributes = attributes()}, {x, w, Tensor::scalar<uint8_t>(17)})[0]
+                .tensor()
+                .to_double(),
+            want);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Convolution,
-                         ::testing::Values(Case{5, 7, 1, {30}, {3}, {2}, {1}, {1, 1}}, Case{4, 6, 2, {9, 11}, {3, 2}, {2, 1}, {1, 2}, {1, 0, 2, 1}},
-                                           Case{6, 6, 6, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}, Case{3, 5, 1, {7, 6}, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}},
-                                           Case{2, 3, 1, {4, 5, 6}, {2, 3, 2}, {1, 2, 1}, {1, 1, 2}, {0, 1, 1, 1, 0, 1}}));
+INSTANTIATE_TEST_SUITE_P(
+    Cases, Convolution,
+    ::testing::Values(Case{5, 7, 1, {30}, {3}, {2}, {1}, {1, 1}},
+                      Case{4, 6, 2, {9, 11}, {3, 2}, {2, 1}, {1, 2}, {1, 0, 2, 1}},
+                      Case{6, 6, 6, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+                      Case{3, 5, 1, {7, 6}, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}},
+                      Case{2, 3, 1, {4, 5, 6}, {2, 3, 2}, {1, 2, 1}, {1, 1, 2}, {0, 1, 1, 1, 0, 1}}));
 
 }  // namespace
 }  // namespace attune::testing

@@ -28,7 +28,9 @@ TEST(LruCache, KeepsTheLastUsed) {
 
 // The shapes of attention and of projections never meet oneDNN's reference implementation.
 TEST(OneDnn, NoReferenceImplementation) {
-  const onednn::MatMulSpec projection{{DataType::kFloat, {64, 512}, {512, 1}}, {DataType::kFloat, {512, 2048}, {1, 512}}, {DataType::kFloat, {64, 2048}, {2048, 1}}};
+  const onednn::MatMulSpec projection{{DataType::kFloat, {64, 512}, {512, 1}},
+                                      {DataType::kFloat, {512, 2048}, {1, 512}},
+                                      {DataType::kFloat, {64, 2048}, {2048, 1}}};
   const onednn::MatMulSpec scores{{DataType::kFloat, {2, 8, 40, 64}, {20480, 64, 512, 1}},
                                   {DataType::kFloat, {2, 8, 64, 50}, {25600, 64, 1, 512}},
                                   {DataType::kFloat, {2, 8, 40, 50}, {16000, 2000, 50, 1}}};
@@ -40,7 +42,8 @@ TEST(OneDnn, NoReferenceImplementation) {
 }
 
 TEST(OneDnn, FailuresAreErrors) {
-  const onednn::MatMulSpec wrong{{DataType::kFloat, {4, 5}, {5, 1}}, {DataType::kFloat, {6, 7}, {7, 1}}, {DataType::kFloat, {4, 7}, {7, 1}}};
+  const onednn::MatMulSpec wrong{
+      {DataType::kFloat, {4, 5}, {5, 1}}, {DataType::kFloat, {6, 7}, {7, 1}}, {DataType::kFloat, {4, 7}, {7, 1}}};
   try {
     if (onednn::MatMul::make(wrong)) FAIL() << "inner sizes differ";
   } catch (const Error& e) {
@@ -59,7 +62,9 @@ TEST(FloatProduct, SharedByThreads) {
         Tensor c = Tensor::allocate(DataType::kFloat, {m, 48});
         product.run(MatrixView::of(a), MatrixView::of(b), c.mutable_data<float>(), nullptr);
         double want = 0;
-        for (int64_t k = 0; k < 64; ++k) want += static_cast<double>(a.data<float>()[(m - 1) * 64 + k]) * static_cast<double>(b.data<float>()[k * 48 + 47]);
+        for (int64_t k = 0; k < 64; ++k)
+          want += static_cast<double>(a.data<float>()[(m - 1) * 64 + k]) *
+                  static_cast<double>(b.data<float>()[k * 48 + 47]);
         worst[t] = std::max(worst[t], std::abs(want - static_cast<double>(c.data<float>()[m * 48 - 1])));
       }
     });

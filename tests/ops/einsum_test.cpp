@@ -8,7 +8,8 @@ namespace attune::testing {
 namespace {
 
 // All index tuples of the named letters (no ellipsis), one by one.
-std::vector<double> reference(const std::vector<std::string>& terms, const std::string& result, const std::vector<Tensor>& inputs) {
+std::vector<double> reference(const std::vector<std::string>& terms, const std::string& result,
+                              const std::vector<Tensor>& inputs) {
   std::map<char, int64_t> sizes;
   for (size_t i = 0; i < terms.size(); ++i)
     for (size_t a = 0; a < terms[i].size(); ++a) sizes[terms[i][a]] = inputs[i].dim(a);
@@ -39,11 +40,30 @@ std::vector<double> reference(const std::vector<std::string>& terms, const std::
 
 TEST(Einsum, EveryKindOfContraction) {
   const std::map<char, int64_t> sizes{{'a', 3}, {'b', 2}, {'c', 5}, {'d', 4}, {'h', 3}, {'n', 2}, {'s', 6}, {'t', 7}};
-  const struct { std::vector<std::string> terms; std::string result; } rows[] = {
-      {{"bnhtc", "bnhsc"}, "bnhts"}, {{"bnhts", "bnhsc"}, "bnhtc"}, {{"bntc", "bncs"}, "bnts"}, {{"ab", "bc"}, "ac"},  {{"ab", "bc"}, "ca"},
-      {{"abc", "cd"}, "abd"},        {{"bthd", "bshd"}, "bhts"},     {{"bhts", "bshd"}, "bthd"}, {{"ab"}, "ba"},         {{"ab"}, ""},
-      {{"ab"}, "b"},                 {{"aa"}, "a"},                  {{"aa"}, ""},               {{"a", "b"}, "ab"},    {{"ab", "ab"}, "ab"},
-      {{"ab", "ab"}, ""},            {{"abc", "abd"}, "cd"},         {{"ab", "bc", "cd"}, "ad"}, {{"ab", "cd"}, "bd"},  {{"abcd", "cdab"}, "ab"},
+  const struct {
+    std::vector<std::string> terms;
+    std::string result;
+  } rows[] = {
+      {{"bnhtc", "bnhsc"}, "bnhts"},
+      {{"bnhts", "bnhsc"}, "bnhtc"},
+      {{"bntc", "bncs"}, "bnts"},
+      {{"ab", "bc"}, "ac"},
+      {{"ab", "bc"}, "ca"},
+      {{"abc", "cd"}, "abd"},
+      {{"bthd", "bshd"}, "bhts"},
+      {{"bhts", "bshd"}, "bthd"},
+      {{"ab"}, "ba"},
+      {{"ab"}, ""},
+      {{"ab"}, "b"},
+      {{"aa"}, "a"},
+      {{"aa"}, ""},
+      {{"a", "b"}, "ab"},
+      {{"ab", "ab"}, "ab"},
+      {{"ab", "ab"}, ""},
+      {{"abc", "abd"}, "cd"},
+      {{"ab", "bc", "cd"}, "ad"},
+      {{"ab", "cd"}, "bd"},
+      {{"abcd", "cdab"}, "ab"},
       {{"aab", "b"}, "a"},
   };
   for (const auto& [terms, result] : rows) {
@@ -58,8 +78,13 @@ TEST(Einsum, EveryKindOfContraction) {
     }
     equation += "->" + result;
     const Attributes attributes{{"equation", equation}};
-    EXPECT_LT(largest_error(run_node({.type = "Einsum", .attributes = attributes}, floats)[0].tensor(), reference(terms, result, floats)), 1e-5) << equation;
-    EXPECT_EQ(run_node({.type = "Einsum", .attributes = attributes}, integers)[0].tensor().to_double(), reference(terms, result, integers)) << equation;
+    EXPECT_LT(largest_error(run_node({.type = "Einsum", .attributes = attributes}, floats)[0].tensor(),
+                            reference(terms, result, floats)),
+              1e-5)
+        << equation;
+    EXPECT_EQ(run_node({.type = "Einsum", .attributes = attributes}, integers)[0].tensor().to_double(),
+              reference(terms, result, integers))
+        << equation;
   }
 }
 
@@ -69,14 +94,19 @@ TEST(Einsum, EllipsisBroadcastsAndTheImplicitFormSorts) {
   ASSERT_EQ(y[0].tensor().shape(), (Shape{2, 5, 3, 6}));
   const auto want = run_node({.type = "MatMul"}, {a, b});
   EXPECT_LT(largest_error(y[0].tensor(), want[0].tensor().to_double()), 1e-5);
-  EXPECT_EQ(run_node({.type = "Einsum", .attributes = {{"equation", std::string("ba")}}}, {random_tensor({2, 3}, 1)})[0].tensor().shape(), (Shape{3, 2}));
+  EXPECT_EQ(run_node({.type = "Einsum", .attributes = {{"equation", std::string("ba")}}}, {random_tensor({2, 3}, 1)})[0]
+                .tensor()
+                .shape(),
+            (Shape{3, 2}));
 }
 
 TEST(Einsum, RefusesWhatDoesNotFit) {
   const Tensor a = random_tensor({2, 3}, 1);
   for (const std::string equation : {"abc->a", "ab,bc->ac", "ab->z", "a.b->a"})
     EXPECT_THROW(run_node({.type = "Einsum", .attributes = {{"equation", equation}}}, {a}), Error) << equation;
-  EXPECT_THROW(run_node({.type = "Einsum", .attributes = {{"equation", std::string("ab,bc->ac")}}}, {a, random_tensor({4, 5}, 2)}), Error);
+  EXPECT_THROW(run_node({.type = "Einsum", .attributes = {{"equation", std::string("ab,bc->ac")}}},
+                        {a, random_tensor({4, 5}, 2)}),
+               Error);
 }
 
 }  // namespace

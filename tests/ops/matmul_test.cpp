@@ -29,7 +29,8 @@ std::vector<double> reference(const Tensor& a, const Tensor& b, const Shape& bat
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) {
         double sum = 0;
-        for (int64_t p = 0; p < k; ++p) sum += x[static_cast<size_t>(ax + i * k + p)] * w[static_cast<size_t>(bx + p * n + j)];
+        for (int64_t p = 0; p < k; ++p)
+          sum += x[static_cast<size_t>(ax + i * k + p)] * w[static_cast<size_t>(bx + p * n + j)];
         y.push_back(sum);
       }
   }
@@ -59,11 +60,13 @@ TEST_P(MatMulShapes, IntegersWrap) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, MatMulShapes,
-                         ::testing::Values(Row{{3, 4}, {4, 5}, {}}, Row{{1, 64}, {64, 130}, {}}, Row{{9, 33}, {33, 17}, {}},
-                                           Row{{2, 3, 40, 64}, {2, 3, 64, 50}, {2, 3}}, Row{{2, 3, 40, 64}, {64, 50}, {2, 3}},
+                         ::testing::Values(Row{{3, 4}, {4, 5}, {}}, Row{{1, 64}, {64, 130}, {}},
+                                           Row{{9, 33}, {33, 17}, {}}, Row{{2, 3, 40, 64}, {2, 3, 64, 50}, {2, 3}},
+                                           Row{{2, 3, 40, 64}, {64, 50}, {2, 3}},
                                            Row{{2, 1, 40, 32}, {1, 3, 32, 40}, {2, 3}}, Row{{5, 1, 7}, {5, 7, 3}, {5}},
-                                           Row{{40, 60}, {4, 60, 20}, {4}}, Row{{70, 1}, {1, 70}, {}}, Row{{2, 6, 1, 8}, {2, 6, 8, 100}, {2, 6}},
-                                           Row{{0, 4}, {4, 5}, {}}, Row{{3, 0}, {0, 5}, {}}));
+                                           Row{{40, 60}, {4, 60, 20}, {4}}, Row{{70, 1}, {1, 70}, {}},
+                                           Row{{2, 6, 1, 8}, {2, 6, 8, 100}, {2, 6}}, Row{{0, 4}, {4, 5}, {}},
+                                           Row{{3, 0}, {0, 5}, {}}));
 
 TEST(MatMul, VectorsLoseTheirAxis) {
   const Tensor a = random_tensor({2, 3, 4}, 1), v = random_tensor({4}, 2);
@@ -97,11 +100,17 @@ TEST(FusedMatMul, TransposesAndScales) {
   Tensor at = Tensor::allocate(DataType::kFloat, {2, 30, 20}), bt = Tensor::allocate(DataType::kFloat, {2, 20, 40});
   for (int64_t n = 0; n < 2; ++n) {
     for (int64_t i = 0; i < 20; ++i)
-      for (int64_t j = 0; j < 30; ++j) at.mutable_data<float>()[(n * 30 + j) * 20 + i] = 2 * a.data<float>()[(n * 20 + i) * 30 + j];
+      for (int64_t j = 0; j < 30; ++j)
+        at.mutable_data<float>()[(n * 30 + j) * 20 + i] = 2 * a.data<float>()[(n * 20 + i) * 30 + j];
     for (int64_t i = 0; i < 40; ++i)
-      for (int64_t j = 0; j < 20; ++j) bt.mutable_data<float>()[(n * 20 + j) * 40 + i] = b.data<float>()[(n * 40 + i) * 20 + j];
+      for (int64_t j = 0; j < 20; ++j)
+        bt.mutable_data<float>()[(n * 20 + j) * 40 + i] = b.data<float>()[(n * 40 + i) * 20 + j];
   }
-  const auto y = run_node({.type = "FusedMatMul", .domain = "com.microsoft", .attributes = {{"transA", int64_t{1}}, {"transB", int64_t{1}}, {"alpha", 2.0F}}, .opset = 1}, {a, b});
+  const auto y = run_node({.type = "FusedMatMul",
+                           .domain = "com.microsoft",
+                           .attributes = {{"transA", int64_t{1}}, {"transB", int64_t{1}}, {"alpha", 2.0F}},
+                           .opset = 1},
+                          {a, b});
   EXPECT_LT(largest_error(y[0].tensor(), reference(at, bt, {2})), 1e-5);
 }
 
@@ -111,8 +120,11 @@ TEST(FusedMatMul, BatchAxisInTheMiddle) {
   Tensor moved = Tensor::allocate(DataType::kFloat, {3, 20, 16});
   for (int64_t i = 0; i < 20; ++i)
     for (int64_t n = 0; n < 3; ++n)
-      for (int64_t k = 0; k < 16; ++k) moved.mutable_data<float>()[(n * 20 + i) * 16 + k] = a.data<float>()[(i * 3 + n) * 16 + k];
-  const auto y = run_node({.type = "FusedMatMul", .domain = "com.microsoft", .attributes = {{"transBatchA", int64_t{1}}}, .opset = 1}, {a, b});
+      for (int64_t k = 0; k < 16; ++k)
+        moved.mutable_data<float>()[(n * 20 + i) * 16 + k] = a.data<float>()[(i * 3 + n) * 16 + k];
+  const auto y = run_node(
+      {.type = "FusedMatMul", .domain = "com.microsoft", .attributes = {{"transBatchA", int64_t{1}}}, .opset = 1},
+      {a, b});
   EXPECT_EQ(y[0].tensor().shape(), (Shape{3, 20, 10}));
   EXPECT_LT(largest_error(y[0].tensor(), reference(moved, b, {3})), 1e-5);
 }
@@ -120,12 +132,14 @@ TEST(FusedMatMul, BatchAxisInTheMiddle) {
 TEST(Linear, EpilogueInEveryForm) {
   for (const int64_t rows : {int64_t{1}, int64_t{5}, int64_t{40}})
     for (const std::string activation : {"none", "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid"}) {
-      const Tensor x = random_tensor({rows, 48}, 1), w = random_tensor({33, 48}, 2), bias = random_tensor({33}, 3), residual = random_tensor({rows, 33}, 4);
+      const Tensor x = random_tensor({rows, 48}, 1), w = random_tensor({33, 48}, 2), bias = random_tensor({33}, 3),
+                   residual = random_tensor({rows, 33}, 4);
       std::vector<double> want;
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t n = 0; n < 33; ++n) {
           double v = static_cast<double>(bias.data<float>()[n]);
-          for (int64_t k = 0; k < 48; ++k) v += static_cast<double>(x.data<float>()[r * 48 + k]) * static_cast<double>(w.data<float>()[n * 48 + k]);
+          for (int64_t k = 0; k < 48; ++k)
+            v += static_cast<double>(x.data<float>()[r * 48 + k]) * static_cast<double>(w.data<float>()[n * 48 + k]);
           if (activation == "relu") v = std::max(v, 0.0);
           if (activation == "gelu") v = v / 2 * (1 + std::erf(v / std::sqrt(2.0)));
           if (activation == "gelu_tanh") v = v / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
@@ -137,7 +151,12 @@ TEST(Linear, EpilogueInEveryForm) {
       for (const size_t constant : {size_t{1}, ~size_t{0}}) {
         std::vector<Tensor> inputs{x, w, bias, residual};
         // The residual must stay an input: first_constant 1 makes it a constant, which is as good for the numbers.
-        const auto y = run_node({.type = "Linear", .domain = "ai.attune", .attributes = {{"transposed", int64_t{1}}, {"activation", activation}}, .opset = 1, .first_constant = constant}, inputs);
+        const auto y = run_node({.type = "Linear",
+                                 .domain = "ai.attune",
+                                 .attributes = {{"transposed", int64_t{1}}, {"activation", activation}},
+                                 .opset = 1,
+                                 .first_constant = constant},
+                                inputs);
         EXPECT_LT(largest_error(y[0].tensor(), want), 1e-5) << activation << " of " << rows << " rows";
       }
     }
@@ -167,14 +186,16 @@ void check_quantized(const Tensor& stored, const Tensor& scale, Attributes attri
 }
 
 TEST(MatMul, QuantizedWeightsStayInTheirStorage) {
-  const Tensor int8 = random_integers<int8_t>({64, 37}, 1, -128, 127), uint8 = random_integers<uint8_t>({64, 37}, 2, 0, 255);
+  const Tensor int8 = random_integers<int8_t>({64, 37}, 1, -128, 127),
+               uint8 = random_integers<uint8_t>({64, 37}, 2, 0, 255);
   Tensor int4 = Tensor::allocate(DataType::kInt4, {64, 38});
   for (size_t i = 0; i < int4.bytes(); ++i) int4.mutable_raw()[i] = static_cast<std::byte>(i * 37 % 256);
   check_quantized(int8, random_tensor({}, 3, 0.01F, 0.02F), {});
   check_quantized(int8, random_tensor({37}, 3, 0.01F, 0.02F), {{"axis", int64_t{1}}});
   check_quantized(int8, random_tensor({4, 37}, 3, 0.01F, 0.02F), {{"axis", int64_t{0}}, {"block_size", int64_t{16}}});
   check_quantized(int4, random_tensor({2, 38}, 3, 0.01F, 0.02F), {{"axis", int64_t{0}}, {"block_size", int64_t{32}}});
-  check_quantized(uint8, random_tensor({37}, 3, 0.01F, 0.02F), {{"axis", int64_t{1}}}, Tensor::from<uint8_t>({37}, std::vector<uint8_t>(37, 128)));
+  check_quantized(uint8, random_tensor({37}, 3, 0.01F, 0.02F), {{"axis", int64_t{1}}},
+                  Tensor::from<uint8_t>({37}, std::vector<uint8_t>(37, 128)));
 }
 
 TEST(LinearWeights, EqualWeightsAreKeptOnce) {

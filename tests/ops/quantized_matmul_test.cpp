@@ -14,7 +14,9 @@ void check_exact(int64_t rows, int64_t k, int64_t n, size_t first_constant) {
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < n; ++j) {
       int64_t sum = 0;
-      for (int64_t p = 0; p < k; ++p) sum += (int64_t{a.data<A>()[i * k + p]} - a_zero.data<A>()[0]) * (int64_t{b.data<B>()[p * n + j]} - b_zero.data<B>()[j]);
+      for (int64_t p = 0; p < k; ++p)
+        sum += (int64_t{a.data<A>()[i * k + p]} - a_zero.data<A>()[0]) *
+               (int64_t{b.data<B>()[p * n + j]} - b_zero.data<B>()[j]);
       want.push_back(static_cast<double>(sum));
     }
   const auto y = run_node({.type = "MatMulInteger", .first_constant = first_constant}, {a, b, a_zero, b_zero});
@@ -35,7 +37,8 @@ TEST(MatMulInteger, ExactForEveryTypeAndForm) {
 }
 
 TEST(MatMulInteger, BatchesBroadcast) {
-  const Tensor a = random_integers<uint8_t>({2, 1, 3, 5}, 1, 0, 255), b = random_integers<int8_t>({4, 5, 2}, 2, -128, 127);
+  const Tensor a = random_integers<uint8_t>({2, 1, 3, 5}, 1, 0, 255),
+               b = random_integers<int8_t>({4, 5, 2}, 2, -128, 127);
   const auto y = run_node({.type = "MatMulInteger"}, {a, b});
   ASSERT_EQ(y[0].tensor().shape(), (Shape{2, 4, 3, 2}));
   const auto x = a.to_double(), w = b.to_double(), got = y[0].tensor().to_double();
@@ -50,8 +53,10 @@ TEST(MatMulInteger, BatchesBroadcast) {
 }
 
 TEST(DynamicQuantizeMatMul, StaysWithinTheQuantisationStep) {
-  const Tensor a = random_tensor({6, 40}, 1), b = random_integers<int8_t>({40, 9}, 2, -60, 60), scale = random_tensor({9}, 3, 0.01F, 0.02F), bias = random_tensor({9}, 4);
-  const auto y = run_node({.type = "DynamicQuantizeMatMul", .domain = "com.microsoft", .opset = 1, .first_constant = 1}, {a, b, scale, Tensor(), bias});
+  const Tensor a = random_tensor({6, 40}, 1), b = random_integers<int8_t>({40, 9}, 2, -60, 60),
+               scale = random_tensor({9}, 3, 0.01F, 0.02F), bias = random_tensor({9}, 4);
+  const auto y = run_node({.type = "DynamicQuantizeMatMul", .domain = "com.microsoft", .opset = 1, .first_constant = 1},
+                          {a, b, scale, Tensor(), bias});
   for (int64_t i = 0; i < 6; ++i)
     for (int64_t j = 0; j < 9; ++j) {
       double sum = static_cast<double>(bias.data<float>()[j]), bound = 1e-4;

@@ -1,5 +1,6 @@
-// Writes generated configurations of ai.attune::Attention for hosts to run: CASE/model.onnx (the function body as a graph),
-// CASE/lowered.onnx (the standard Attention, where it serves), and CASE/data.npz (inputs, and outputs of the kernel).
+// Writes generated configurations of ai.attune::Attention for hosts to run: CASE/model.onnx (the function body as a
+// graph), CASE/lowered.onnx (the standard Attention, where it serves), and CASE/data.npz (inputs, and outputs of the
+// kernel).
 //   attention_body_cases OUT COUNT
 #include <fmt/format.h>
 
@@ -51,7 +52,8 @@ void write_lowered(const AttentionCase& c, const Node& node, int64_t opset, cons
 }
 
 void write_case(const std::filesystem::path& folder, uint32_t seed) {
-  constexpr DataType kTypes[] = {DataType::kFloat, DataType::kFloat, DataType::kFloat, DataType::kDouble, DataType::kFloat16};
+  constexpr DataType kTypes[] = {DataType::kFloat, DataType::kFloat, DataType::kFloat, DataType::kDouble,
+                                 DataType::kFloat16};
   constexpr int64_t kOpsets[] = {13, 17, 18, 23};
   CaseGenerator generator(seed, kTypes[seed % std::size(kTypes)]);
   const AttentionCase c = generator.next();
@@ -81,7 +83,8 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   try {
     for (uint32_t i = 0; i < static_cast<uint32_t>(std::stoul(argv[2])); ++i)
-      attune::within([&] { return fmt::format("case {}", i); }, [&] { attune::test::write_case(std::filesystem::path(argv[1]) / fmt::format("{:04}", i), i); });
+      attune::within([&] { return fmt::format("case {}", i); },
+                     [&] { attune::test::write_case(std::filesystem::path(argv[1]) / fmt::format("{:04}", i), i); });
   } catch (const std::exception& e) {
     std::cerr << e.what() << "\n";
     return 1;

@@ -1,4 +1,5 @@
-// Raising attention operators of other domains to ours, and lowering ours, on one-node models that ONNX Runtime recorded.
+// Raising attention operators of other domains to ours, and lowering ours, on one-node models that ONNX Runtime
+// recorded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,7 +70,8 @@ TEST_P(FusedOperator, BecomesOursAndStandardAgain) {
   expect_recorded(model);
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, FusedOperator, testing::ValuesIn(models()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Recorded, FusedOperator, testing::ValuesIn(models()),
+                         [](const auto& info) { return info.param; });
 
 // Why the only attention of a model isn't raised; empty if it is.
 std::string refusal(const std::string& text) {
@@ -80,24 +82,30 @@ std::string refusal(const std::string& text) {
 }
 
 std::string standard(const std::string& mask, const std::string& attributes, const std::string& type = "float") {
-  return "<ir_version: 10, opset_import: [\"\" : 23]> g (" + type + "[B,2,T,4] q, " + type + "[B,2,S,4] k, " + type + "[B,2,S,4] v, " + mask +
-         "[T,S] m) => (" + type + "[B,2,T,4] y) { y = Attention" + attributes + " (q, k, v, m) }";
+  return "<ir_version: 10, opset_import: [\"\" : 23]> g (" + type + "[B,2,T,4] q, " + type + "[B,2,S,4] k, " + type +
+         "[B,2,S,4] v, " + mask + "[T,S] m) => (" + type + "[B,2,T,4] y) { y = Attention" + attributes +
+         " (q, k, v, m) }";
 }
 
 std::string microsoft(const std::string& node) {
-  return "<ir_version: 10, opset_import: [\"\" : 17, \"com.microsoft\" : 1]> g (float[B,T,8] q, float[B,S,8] k, float[B,S,8] v, "
-         "int32[B] n, int32 total) => (float[B,T,8] y) { " + node + " }";
+  return "<ir_version: 10, opset_import: [\"\" : 17, \"com.microsoft\" : 1]> g (float[B,T,8] q, float[B,S,8] k, "
+         "float[B,S,8] v, "
+         "int32[B] n, int32 total) => (float[B,T,8] y) { " +
+         node + " }";
 }
 
 TEST(RaiseAttention, SaysWhatItRefuses) {
   EXPECT_EQ(refusal(standard("bool", "")), "");
   EXPECT_THAT(refusal(standard("int64", "")), HasSubstr("attn_mask is an integer tensor"));
   EXPECT_THAT(refusal(standard("bool", "<scale = -0.5>")), HasSubstr("scale is negative"));
-  EXPECT_THAT(refusal(standard("bool", "<softmax_precision = 11>")), HasSubstr("softmax_precision double with float operands"));
+  EXPECT_THAT(refusal(standard("bool", "<softmax_precision = 11>")),
+              HasSubstr("softmax_precision double with float operands"));
   EXPECT_EQ(refusal(standard("bool", "<softmax_precision = 1>", "float16")), "");
   EXPECT_EQ(refusal(microsoft("y = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v)")), "");
-  EXPECT_THAT(refusal(microsoft("y = com.microsoft.MultiHeadAttention (q, k, v)")), HasSubstr("num_heads isn't positive"));
-  EXPECT_THAT(refusal(microsoft("y = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 2, do_rotary = 1> (q, k, v, , , n, total)")),
+  EXPECT_THAT(refusal(microsoft("y = com.microsoft.MultiHeadAttention (q, k, v)")),
+              HasSubstr("num_heads isn't positive"));
+  EXPECT_THAT(refusal(microsoft("y = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 2, do_rotary = "
+                                "1> (q, k, v, , , n, total)")),
               HasSubstr("rotary embeddings"));
 }
 

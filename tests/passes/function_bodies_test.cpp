@@ -13,8 +13,8 @@ namespace {
 
 struct BodyCase {
   std::string name;
-  std::string inputs;                 // "float[2,3,4] x, float[4,5] w"
-  std::string node;                   // "y = ai.attune.Linear (x, w)"
+  std::string inputs;  // "float[2,3,4] x, float[4,5] w"
+  std::string node;    // "y = ai.attune.Linear (x, w)"
   std::string outputs = "float[] y";
   DataType type = DataType::kFloat;
 };
@@ -36,8 +36,8 @@ TEST_P(FunctionBody, ComputesWhatTheKernelComputes) {
   const BodyCase& c = GetParam();
   const double close = c.type == DataType::kFloat ? 1e-5 : 4e-3;
   for (const int opset : {13, 17, 18, 23}) {
-    const std::string text = "<ir_version: 8, opset_import: [\"\" : " + std::to_string(opset) + ", \"ai.attune\" : 1]> g (" + c.inputs +
-                             ") => (" + c.outputs + ") { " + c.node + " }";
+    const std::string text = "<ir_version: 8, opset_import: [\"\" : " + std::to_string(opset) +
+                             ", \"ai.attune\" : 1]> g (" + c.inputs + ") => (" + c.outputs + ") { " + c.node + " }";
     Model model = parse_model(text);
     test::CaseGenerator g(static_cast<uint32_t>(opset));
     TensorMap inputs;
@@ -49,7 +49,8 @@ TEST_P(FunctionBody, ComputesWhatTheKernelComputes) {
     ASSERT_EQ(lower_attention(context), 1U);
     const TensorMap got = Session(Plan::compile(model)).run(inputs);
     for (const auto& [name, value] : expected)
-      EXPECT_LT(test::relative_difference(got.at(name).tensor(), value.tensor()), close) << name << " at opset " << opset;
+      EXPECT_LT(test::relative_difference(got.at(name).tensor(), value.tensor()), close)
+          << name << " at opset " << opset;
   }
 }
 
@@ -57,24 +58,29 @@ std::vector<BodyCase> cases() {
   std::vector<BodyCase> all;
   const std::string sizes = "float[2,3,4] x, float[4,5] w, float[5] b, float[2,3,5] r";
   for (const std::string activation : {"none", "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid"})
-    all.push_back({"linear_" + activation, sizes, "y = ai.attune.Linear <activation = \"" + activation + "\"> (x, w, b, r)"});
+    all.push_back(
+        {"linear_" + activation, sizes, "y = ai.attune.Linear <activation = \"" + activation + "\"> (x, w, b, r)"});
   all.push_back({"linear_transposed", "float[2,3,4] x, float[5,4] w", "y = ai.attune.Linear <transposed = 1> (x, w)"});
-  all.push_back({"linear_float16", "float16[2,3,4] x, float16[4,5] w, float16[5] b", "y = ai.attune.Linear (x, w, b)", "float16[] y",
-                 DataType::kFloat16});
+  all.push_back({"linear_float16", "float16[2,3,4] x, float16[4,5] w, float16[5] b", "y = ai.attune.Linear (x, w, b)",
+                 "float16[] y", DataType::kFloat16});
   const std::string states = "float[2,3,8] x, float[2,3,8] r, float[8] s, float[8] b";
   for (const std::string kind : {"layer", "rms"})
     all.push_back({"normalization_" + kind, states,
-                   "y, z = ai.attune.ResidualNormalization <kind = \"" + kind + "\", epsilon = 0.001> (x, r, s, b)", "float[] y, float[] z"});
+                   "y, z = ai.attune.ResidualNormalization <kind = \"" + kind + "\", epsilon = 0.001> (x, r, s, b)",
+                   "float[] y, float[] z"});
   all.push_back({"normalization_axis", "float[2,3,8] x, float[2,3,8] r, float[3,8] s",
                  "y = ai.attune.ResidualNormalization <axis = 1> (x, r, s)"});
   all.push_back({"normalization_alone", "float[2,3,8] x", "y = ai.attune.ResidualNormalization (x)"});
   const std::string table = "float[12,3] t, int64 q, int64 k, int64 o";
-  all.push_back({"position_bias", table, "y = ai.attune.RelativePositionBias <max_distance = 20, bidirectional = 1> (t, q, k)"});
-  all.push_back({"position_bias_offset", table, "y = ai.attune.RelativePositionBias <max_distance = 20, bidirectional = 0> (t, q, k, o)"});
+  all.push_back(
+      {"position_bias", table, "y = ai.attune.RelativePositionBias <max_distance = 20, bidirectional = 1> (t, q, k)"});
+  all.push_back({"position_bias_offset", table,
+                 "y = ai.attune.RelativePositionBias <max_distance = 20, bidirectional = 0> (t, q, k, o)"});
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Operators, FunctionBody, testing::ValuesIn(cases()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Operators, FunctionBody, testing::ValuesIn(cases()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace attune

@@ -50,8 +50,10 @@ struct GenerationOutcome {
   std::vector<std::string> differences;
 };
 
-// Runs every recorded case and setting of the family with the model in `folder` (the variant, or what it was converted to). Greedy runs whose two best tokens came closer than 1e-3 are left out.
-inline GenerationOutcome run_recorded_generation(const std::filesystem::path& family, const std::filesystem::path& folder) {
+// Runs every recorded case and setting of the family with the model in `folder` (the variant, or what it was converted
+// to). Greedy runs whose two best tokens came closer than 1e-3 are left out.
+inline GenerationOutcome run_recorded_generation(const std::filesystem::path& family,
+                                                 const std::filesystem::path& folder) {
   std::ifstream file(family / "generate.json");
   const auto recorded = nlohmann::json::parse(file);
   Generator generator = Generator::load(folder);
