@@ -114,23 +114,22 @@ Difference compare_data(const std::string& output, const Datum& a, const Datum& 
 }  // namespace
 
 double default_tolerance(const Model& model) {
-  bool half = false, quantized = false;
-  const auto look = [&](const Value* v) {
-    half = half || (v && (v->element_type() == DataType::kFloat16 || v->element_type() == DataType::kBFloat16));
+  bool coarse = false;  // values of 16 bits, or quantised on the way
+  const auto look = [&](DataType type) {
+    coarse = coarse || type == DataType::kFloat16 || type == DataType::kBFloat16;
   };
-  for (const Value* v : model.graph->inputs()) look(v);
+  for (const Value* v : model.graph->inputs()) look(v->element_type());
   model.graph->for_each_node([&](const Node& n) {
-    for (const Value* v : n.inputs()) look(v);
-    for (size_t i = 0; i < n.output_count(); ++i) look(n.output(i));
-    if (n.is("Cast")) {
-      const auto to = static_cast<DataType>(n.attr_int("to", 0));
-      half = half || to == DataType::kFloat16 || to == DataType::kBFloat16;
-    }
+    for (const Value* v : n.inputs())
+      if (v) look(v->element_type());
+    for (size_t i = 0; i < n.output_count(); ++i)
+      if (n.output(i)) look(n.output(i)->element_type());
+    if (n.is("Cast")) look(static_cast<DataType>(n.attr_int("to", 0)));
     for (const std::string_view type :
          {"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "QuantizeLinear"})
-      quantized = quantized || n.is(type);
+      coarse = coarse || n.is(type);
   });
-  return half || quantized ? 2e-2 : 1e-4;
+  return coarse ? 2e-2 : 1e-4;
 }
 
 Verification verify(const Model& source, const Model& result, const VerifyOptions& options) {
