@@ -24,7 +24,7 @@ bool is_used(const Node& node, size_t i) {
 }
 
 void carry_outputs(const Node& before, const Node& now, Outcome& outcome) {
-  for (size_t i = kContext + 1; i < kAttentionOutputs; ++i)
+  for (size_t i = kAttentionContext + 1; i < kAttentionOutputs; ++i)
     if (is_used(before, i)) outcome.also(before.output(i), now.output(i));
 }
 

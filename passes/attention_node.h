@@ -5,35 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "ops/support/attention_inputs.h"
 #include "passes/pattern/rule.h"
 
 namespace attune {
 
 inline constexpr std::string_view kAttuneDomain = "ai.attune";
-
-// Positions of the operator's inputs and outputs.
-enum AttentionInput : size_t {
-  kQuery,
-  kKey,
-  kValue,
-  kQueryWeight,
-  kKeyWeight,
-  kValueWeight,
-  kQueryBias,
-  kKeyBias,
-  kValueBias,
-  kMask,
-  kKeyLengths,
-  kPastKey,
-  kPastValue,
-  kScoreWeight,
-  kScoreBias,
-  kPosition,
-  kQueryPosition,
-  kDraw,
-  kAttentionInputs
-};
-enum AttentionOutput : size_t { kContext, kPresentKey, kPresentValue, kWeights, kNextPosition, kAttentionOutputs };
 
 // The parts of an Attention node, to be changed and built anew.
 struct AttentionParts {

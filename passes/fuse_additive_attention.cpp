@@ -97,21 +97,21 @@ class AdditiveRewrite {
 
   Outcome build(MaskReader& mask) {
     AttentionParts parts;
-    parts.inputs[kQuery] = query_;
-    parts.inputs[kKey] = key_;
-    parts.inputs[kValue] = m_["value"];
-    parts.inputs[kMask] = mask.mask();
-    parts.inputs[kScoreWeight] = b_.reshape(m_["score weight"], {1, -1});
-    if (m_.node("score bias")) parts.inputs[kScoreBias] = b_.reshape(m_["bias"], {1});
+    parts.inputs[kAttentionQuery] = query_;
+    parts.inputs[kAttentionKey] = key_;
+    parts.inputs[kAttentionValue] = m_["value"];
+    parts.inputs[kAttentionMask] = mask.mask();
+    parts.inputs[kAttentionScoreWeight] = b_.reshape(m_["score weight"], {1, -1});
+    if (m_.node("score bias")) parts.inputs[kAttentionScoreBias] = b_.reshape(m_["bias"], {1});
     parts.attributes["score"] = std::string("additive");
     parts.attributes["num_heads"] = int64_t{1};
     if (mask.mean_if_empty()) parts.attributes["empty_row"] = std::string("mean");
     const Node* node = parts.build(b_);
-    Outcome outcome(node->output(kContext));
+    Outcome outcome(node->output(kAttentionContext));
     if (weights_are_used_outside(m_)) {
       const bool row = scores_->tensor_type().rank() == 2;
-      outcome.also(m_["softmax"],
-                   b_.squeeze(node->output(kWeights), row ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1}));
+      outcome.also(m_["softmax"], b_.squeeze(node->output(kAttentionWeights),
+                                             row ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1}));
     }
     return outcome.detail("additive scores").detail(mask.description());
   }

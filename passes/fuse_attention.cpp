@@ -136,10 +136,10 @@ class AttentionRewrite {
   Outcome build(MaskReader& mask) {
     AttentionParts parts;
     const int rank = query_->tensor_type().rank();
-    parts.inputs[kQuery] = query_;
-    parts.inputs[kKey] = key_ ? key_ : b_.transpose(key_transposed_, swap_last(rank));
-    parts.inputs[kValue] = value_;
-    parts.inputs[kMask] = mask.mask();
+    parts.inputs[kAttentionQuery] = query_;
+    parts.inputs[kAttentionKey] = key_ ? key_ : b_.transpose(key_transposed_, swap_last(rank));
+    parts.inputs[kAttentionValue] = value_;
+    parts.inputs[kAttentionMask] = mask.mask();
     parts.attributes["scale"] = static_cast<float>(scale_);
     if (mask.mean_if_empty()) parts.attributes["empty_row"] = std::string("mean");
     const auto heads = query_->tensor_type().dim(1).constant();
@@ -148,7 +148,8 @@ class AttentionRewrite {
     const Node* node = parts.build(b_);
     Outcome outcome(result(*node));
     if (weights_wanted_)
-      outcome.also(m_["softmax"], rank == 3 ? b_.squeeze(node->output(kWeights), {1}) : node->output(kWeights));
+      outcome.also(m_["softmax"],
+                   rank == 3 ? b_.squeeze(node->output(kAttentionWeights), {1}) : node->output(kAttentionWeights));
     return outcome.detail(fmt::format("scale {:.6g}", scale_)).detail(mask.description());
   }
 
@@ -157,13 +158,13 @@ class AttentionRewrite {
   }
 
   Value* result(const Node& node) {
-    if (!unfolded_) return node.output(kContext);
+    if (!unfolded_) return node.output(kAttentionContext);
     // Back to (B*H, Tq, F), as the users expect; their own Reshape usually undoes it.
     Value* sizes = b_.op("Slice", {b_.op("Shape", {folded_query_}), b_.integers({0}), b_.integers({2})});
     const Dim width = value_->tensor_type().dim(3);
     Value* last = width.constant() ? b_.integers({*width.constant()})
                                    : b_.op("Slice", {b_.op("Shape", {value_}), b_.integers({3}), b_.integers({4})});
-    return b_.op("Reshape", {node.output(kContext), b_.op("Concat", {sizes, last}, {{"axis", int64_t{0}}})});
+    return b_.op("Reshape", {node.output(kAttentionContext), b_.op("Concat", {sizes, last}, {{"axis", int64_t{0}}})});
   }
 
   static std::string describe(const Value* v) { return v->type().to_string(); }

@@ -25,20 +25,20 @@ Pat cache_pattern() {
 Outcome rewrite(const Match& m, Builder& b) {
   const Node& before = *m.node("attention");
   AttentionParts parts(before);
-  if (parts.inputs[kPastKey]) return m.refuse("attention", "has a past already");
+  if (parts.inputs[kAttentionPastKey]) return m.refuse("attention", "has a past already");
   for (const char* name : {"past key", "past value", "new key", "new value"})
     if (m[name]->tensor_type().rank() != 4)
       return m.refuse(name, fmt::format("expected rank 4, found {}", m[name]->type().to_string()));
   if (!(m["past key"]->tensor_type().dim(2) == m["past value"]->tensor_type().dim(2)))
     return m.refuse("past value", "keys and values have pasts of different length");
-  parts.inputs[kPastKey] = m["past key"];
-  parts.inputs[kPastValue] = m["past value"];
-  parts.inputs[kKey] = m["new key"];
-  parts.inputs[kValue] = m["new value"];
+  parts.inputs[kAttentionPastKey] = m["past key"];
+  parts.inputs[kAttentionPastValue] = m["past value"];
+  parts.inputs[kAttentionKey] = m["new key"];
+  parts.inputs[kAttentionValue] = m["new value"];
   const Node* now = parts.build(b);
-  Outcome outcome(now->output(kContext));
+  Outcome outcome(now->output(kAttentionContext));
   carry_outputs(before, *now, outcome);
-  outcome.also(m["key"], now->output(kPresentKey)).also(m["value"], now->output(kPresentValue));
+  outcome.also(m["key"], now->output(kAttentionPresentKey)).also(m["value"], now->output(kAttentionPresentValue));
   outcome.detail(fmt::format("past of {} positions", m["past key"]->tensor_type().dim(2).to_string()));
   return outcome;
 }

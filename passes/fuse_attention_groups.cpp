@@ -40,16 +40,17 @@ Outcome rewrite(const Match& m, Builder& b) {
   AttentionParts parts(before);
   for (const char* name : {"key", "value"})
     if (!repeats_heads(m, name)) return m.refuse(name, "does not repeat each head");
-  if (parts.inputs[kPastKey] || is_used(before, kPresentKey) || is_used(before, kPresentValue))
+  if (parts.inputs[kAttentionPastKey] || is_used(before, kAttentionPresentKey) ||
+      is_used(before, kAttentionPresentValue))
     return m.refuse("attention", "keys are cached with their heads repeated");
   const auto groups = m["key heads"]->tensor_type().dim(1);
   if (!(groups == m["value heads"]->tensor_type().dim(1)))
     return m.refuse("value", "keys and values have different numbers of heads");
-  parts.inputs[kKey] = m["key heads"];
-  parts.inputs[kValue] = m["value heads"];
+  parts.inputs[kAttentionKey] = m["key heads"];
+  parts.inputs[kAttentionValue] = m["value heads"];
   parts.attributes["num_kv_heads"] = *groups.constant();
   const Node* now = parts.build(b);
-  Outcome outcome(now->output(kContext));
+  Outcome outcome(now->output(kAttentionContext));
   carry_outputs(before, *now, outcome);
   return outcome.detail(fmt::format("{} key heads", *groups.constant()));
 }

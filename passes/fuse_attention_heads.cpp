@@ -72,7 +72,7 @@ Pat query_pattern() {
 Outcome rewrite_query(const Match& m, Builder& b) {
   const Node& before = *m.node("attention");
   AttentionParts parts(before);
-  if (is_used_elsewhere(*before.output(kContext)))
+  if (is_used_elsewhere(*before.output(kAttentionContext)))
     return m.refuse("attention", "its context is also used with heads apart");
   const Heads heads = read_heads(m, b, "query");
   if (heads.count == 0) return m.refuse("query split", heads.reason);
@@ -80,12 +80,13 @@ Outcome rewrite_query(const Match& m, Builder& b) {
   if (back != kToBatchFirst && back != kToTimeFirst)
     return m.refuse("heads last",
                     fmt::format("the transpose ({}) does not bring positions in front of heads", fmt::join(back, ",")));
-  parts.inputs[kQuery] = heads.states;
+  parts.inputs[kAttentionQuery] = heads.states;
   parts.attributes["num_heads"] = heads.count;
-  if (const auto groups = parts.inputs[kKey]->tensor_type().dim(1).constant(); groups && *groups != heads.count)
+  if (const auto groups = parts.inputs[kAttentionKey]->tensor_type().dim(1).constant();
+      groups && *groups != heads.count)
     parts.attributes["num_kv_heads"] = *groups;
   const Node* now = parts.build(b);
-  Value* context = now->output(kContext);
+  Value* context = now->output(kAttentionContext);
   if (back == kToTimeFirst) context = b.transpose(context, {1, 0, 2});
   const TensorType &wanted = m["merge"]->tensor_type(), &given = context->tensor_type();
   if (!wanted.shape || !given.shape || *wanted.shape != *given.shape) {
@@ -115,17 +116,18 @@ Outcome rewrite_scaled_query(const Match& m, Builder& b) {
   const Node& before = *m.node("attention");
   AttentionParts parts(before);
   const double factor = m.choice("scaling") == 0 ? *m.number("factor") : 1 / *m.number("factor");
-  if (before.attr_string("score", "scaled_dot") != "scaled_dot" || !before.has("scale") || before.input(kQueryWeight))
+  if (before.attr_string("score", "scaled_dot") != "scaled_dot" || !before.has("scale") ||
+      before.input(kAttentionQueryWeight))
     return m.refuse("attention", "has no scale that could take the factor");
   const double scale = before.attr_float("scale", 1) * factor;
   if (!std::isfinite(scale) || scale < 0)
     return m.refuse("factor", fmt::format("the scale {} is negative or not finite", scale));
-  if (m["states"]->tensor_type().rank() != before.input(kQuery)->tensor_type().rank())
+  if (m["states"]->tensor_type().rank() != before.input(kAttentionQuery)->tensor_type().rank())
     return m.refuse("states", "is broadcast by its factor");
-  parts.inputs[kQuery] = m["states"];
+  parts.inputs[kAttentionQuery] = m["states"];
   parts.attributes["scale"] = static_cast<float>(scale);
   const Node* now = parts.build(b);
-  Outcome outcome(now->output(kContext));
+  Outcome outcome(now->output(kAttentionContext));
   carry_outputs(before, *now, outcome);
   return outcome.detail(fmt::format("scale {:.6g}", scale));
 }
@@ -140,21 +142,22 @@ Pat memory_pattern() {
 Outcome rewrite_memory(const Match& m, Builder& b) {
   const Node& before = *m.node("attention");
   AttentionParts parts(before);
-  if (parts.inputs[kQuery]->tensor_type().rank() != 3) return m.refuse("query", "is not three-dimensional");
+  if (parts.inputs[kAttentionQuery]->tensor_type().rank() != 3) return m.refuse("query", "is not three-dimensional");
   const Heads keys = read_heads(m, b, "key"), values = read_heads(m, b, "value");
   if (keys.count == 0) return m.refuse("key split", keys.reason);
   if (values.count == 0) return m.refuse("value split", values.reason);
   if (keys.count != values.count)
     return m.refuse("value split", fmt::format("{} heads, but keys have {}", values.count, keys.count));
   const bool elsewhere = is_used_elsewhere(*m["key"]) || is_used_elsewhere(*m["value"]);
-  if (elsewhere && parts.inputs[kPastKey])
+  if (elsewhere && parts.inputs[kAttentionPastKey])
     return m.refuse("key", "new keys or values are also used without their past");
-  parts.inputs[kKey] = keys.states;
-  parts.inputs[kValue] = values.states;
+  parts.inputs[kAttentionKey] = keys.states;
+  parts.inputs[kAttentionValue] = values.states;
   const Node* now = parts.build(b);
-  Outcome outcome(now->output(kContext));
+  Outcome outcome(now->output(kAttentionContext));
   carry_outputs(before, *now, outcome);
-  if (elsewhere) outcome.also(m["key"], now->output(kPresentKey)).also(m["value"], now->output(kPresentValue));
+  if (elsewhere)
+    outcome.also(m["key"], now->output(kAttentionPresentKey)).also(m["value"], now->output(kAttentionPresentValue));
   return outcome.detail(fmt::format("{} key heads", keys.count));
 }
 
@@ -165,7 +168,7 @@ namespace rules {
 pattern::Rule attention_heads() {
   // Queries that are made by a transpose; others may well be given with heads apart.
   const auto heads_outside = [](const Node& n) {
-    const Value* query = n.input(kQuery);
+    const Value* query = n.input(kAttentionQuery);
     return query->tensor_type().rank() == 4 && query->producer() && query->producer()->is("Transpose");
   };
   return {"fuse_attention_heads", query_pattern(), rewrite_query, {"ai.attune.Attention"}, heads_outside};

@@ -20,9 +20,9 @@ struct Operand {
   AttentionInput states, weight, bias;
 };
 
-const Operand kOperands[] = {{"query", kQuery, kQueryWeight, kQueryBias},
-                             {"key", kKey, kKeyWeight, kKeyBias},
-                             {"value", kValue, kValueWeight, kValueBias}};
+const Operand kOperands[] = {{"query", kAttentionQuery, kAttentionQueryWeight, kAttentionQueryBias},
+                             {"key", kAttentionKey, kAttentionKeyWeight, kAttentionKeyBias},
+                             {"value", kAttentionValue, kAttentionValueWeight, kAttentionValueBias}};
 
 // x W, x W + b: as MatMul and Add.
 Pat projection() {
@@ -60,7 +60,7 @@ Outcome rewrite(const Match& m, Builder& b, const Operand& operand) {
   parts.inputs[operand.weight] = m["weight"];
   parts.inputs[operand.states] = m["states"];
   const Node* now = parts.build(b);
-  Outcome outcome(now->output(kContext));
+  Outcome outcome(now->output(kAttentionContext));
   carry_outputs(before, *now, outcome);
   return outcome.detail(fmt::format("{} projected inside", operand.name));
 }

@@ -30,9 +30,9 @@ class MaskRewrite {
   MaskRewrite(const Match& m, Builder& b) : m_(m), b_(b), parts_(*m.node("attention")) {}
 
   Outcome run() {
-    mask_ = parts_.inputs[kMask];
+    mask_ = parts_.inputs[kAttentionMask];
     if (!mask_) return m_.refuse("attention", "has no mask");
-    for (const AttentionInput i : {kKeyLengths, kPosition, kQueryPosition})
+    for (const AttentionInput i : {kAttentionKeyLengths, kAttentionPosition, kAttentionQueryPosition})
       if (parts_.inputs[i]) return m_.refuse("attention", "has positions beside the mask");
     if (parts_.attributes.contains("causal") || parts_.attributes.contains("window"))
       return m_.refuse("attention", "is causal beside the mask");
@@ -67,7 +67,9 @@ class MaskRewrite {
            (to.rank() == 4 ? from.dim(0) == to.dim(0) : from.dim(0).is(1));
   }
 
-  Dim past() const { return parts_.inputs[kPastKey] ? parts_.inputs[kPastKey]->tensor_type().dim(2) : Dim(0); }
+  Dim past() const {
+    return parts_.inputs[kAttentionPastKey] ? parts_.inputs[kAttentionPastKey]->tensor_type().dim(2) : Dim(0);
+  }
 
   std::string classify() {
     for (const MaskAtom& atom : MaskTree::atoms(tree_)) {
@@ -134,12 +136,12 @@ class MaskRewrite {
   }
 
   Outcome build() {
-    parts_.inputs[kMask] = padding_ ? padding_mask() : nullptr;
+    parts_.inputs[kAttentionMask] = padding_ ? padding_mask() : nullptr;
     if (causal_) parts_.attributes["causal"] = int64_t{1};
     if (mean_if_empty_) parts_.attributes["empty_row"] = std::string("mean");
     const Node& before = *m_.node("attention");
     const Node* now = parts_.build(b_);
-    Outcome outcome(now->output(kContext));
+    Outcome outcome(now->output(kAttentionContext));
     carry_outputs(before, *now, outcome);
     if (causal_) outcome.detail("causal");
     if (padding_) outcome.detail("an input mask over keys");
@@ -173,7 +175,9 @@ pattern::Rule mask_rule() {
           attention_of(any("query"), any("key"), any("value")),
           [](const Match& m, Builder& b) { return MaskRewrite(m, b).run(); },
           {"ai.attune.Attention"},
-          [](const Node& n) { return n.input(kMask) && n.input(kMask)->element_type() != DataType::kBool; }};
+          [](const Node& n) {
+            return n.input(kAttentionMask) && n.input(kAttentionMask)->element_type() != DataType::kBool;
+          }};
 }
 
 }  // namespace

@@ -4,10 +4,10 @@
 
 #include <unordered_set>
 
+#include "ops/support/attention_inputs.h"
+
 namespace attune {
 namespace {
-
-constexpr size_t kKey = 1, kWeights = 3;  // ports of ai.attune Attention
 
 // The values that depend on an integer input.
 std::unordered_set<const Value*> depending_on_tokens(const Graph& graph) {
@@ -30,13 +30,15 @@ size_t give_cross_attention_weights(Graph& decoder) {
   const auto on_tokens = depending_on_tokens(decoder);
   size_t count = 0;
   for (Node* node : decoder.topological_order()) {
-    if (!node->is("Attention", "ai.attune") || !node->input(kKey) || on_tokens.contains(node->input(kKey))) continue;
-    if (node->output(kWeights)) continue;  // what it gives already, somebody uses
+    if (!node->is("Attention", "ai.attune") || !node->input(kAttentionKey) ||
+        on_tokens.contains(node->input(kAttentionKey)))
+      continue;
+    if (node->output(kAttentionWeights)) continue;  // what it gives already, somebody uses
     const size_t before = node->output_count();
-    while (node->output_count() <= kWeights) node->add_output();
-    for (size_t i = before; i < kWeights; ++i) node->remove_output(i);
+    while (node->output_count() <= kAttentionWeights) node->add_output();
+    for (size_t i = before; i < kAttentionWeights; ++i) node->remove_output(i);
     node->set("weights_output", std::string("head_mean"));
-    Value* weights = node->output(kWeights);
+    Value* weights = node->output(kAttentionWeights);
     weights->set_name(fmt::format("cross_attention_weights.{}", count++));
     weights->set_type(ValueType::of(node->output(0)->element_type()));
     decoder.add_output(weights);

@@ -56,9 +56,9 @@ TEST_P(ZooFusion, FusesWhatTheManifestCounts) {
     softmaxes += n.is("Softmax") ? 1 : 0;
     if (!is_attention(&n)) return;
     ++attentions;
-    query += n.input(kQueryWeight) ? 1 : 0;
-    key += n.input(kKeyWeight) ? 1 : 0;
-    value += n.input(kValueWeight) ? 1 : 0;
+    query += n.input(kAttentionQueryWeight) ? 1 : 0;
+    key += n.input(kAttentionKeyWeight) ? 1 : 0;
+    value += n.input(kAttentionValueWeight) ? 1 : 0;
   });
   EXPECT_EQ(attentions, entry.attentions);
   EXPECT_EQ(softmaxes, 0U);
