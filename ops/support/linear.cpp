@@ -99,6 +99,7 @@ LinearWeights::LinearWeights(PanelWeights panels)
 
 void LinearWeights::run(const float* x, int64_t rows, float* y, const Epilogue& epilogue, BufferPool* pool) const {
   if (rows == 0 || columns_ == 0) return;
+  if (panels_) return panels_->multiply(x, inner_, rows, y, columns_, epilogue, pool);
   // The product overwrites y, which may be the residual.
   BufferRef kept;
   Epilogue after = epilogue;
@@ -109,7 +110,6 @@ void LinearWeights::run(const float* x, int64_t rows, float* y, const Epilogue& 
     std::copy(y, y + rows * columns_, copy);
     after.residual = copy;
   }
-  if (panels_) return panels_->multiply(x, inner_, rows, y, columns_, after);
   const FloatView<float> weights(plain_, pool);
   const MatrixView w{weights.data(), plain_.shape(), {plain_.dim(1), 1}};
   product_.run({x, {rows, inner_}, {inner_, 1}}, transposed_ ? w.transposed() : w, y, pool);

@@ -1,9 +1,19 @@
-// What the kernels of panel_multiply.cpp are given; the same for all instruction sets.
+// What the kernels of PanelWeights are given; the same for all instruction sets.
 #pragma once
 
 #include "ops/support/panel_weights.h"
 
 namespace attune {
+
+// Rows of x rounded to 8 bits: values[r * padded_inner + ...], in the order of the weights' stored rows, zero where
+// these are padding; a block of PanelWeights::activation_block() rows has the scale and the start (minus the weights'
+// stored offset times the sum of the values) at [r * blocks + block].
+struct Int8Rows {
+  int8_t* values = nullptr;
+  float* scales = nullptr;
+  int32_t* starts = nullptr;
+  int64_t blocks = 0;
+};
 
 struct PanelBlock {
   const PanelWeights* w;
@@ -13,6 +23,14 @@ struct PanelBlock {
   int64_t y_stride;
   const Epilogue* epilogue;
   int64_t row = 0;  // the first
+  Int8Rows int8_x = {};
 };
+
+// Rounds rows [begin, end) of b.x into b.int8_x.
+void quantize_rows(const PanelBlock& b, int64_t begin, int64_t end);
+// Panels [begin, end) of the product of `rows` rows of b.int8_x. vnni: with vpdpbusd, where has_vnni().
+void multiply_int8(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end, bool vnni);
+// The processor multiplies and adds four bytes at once (AVX512-VNNI or AVX-VNNI, for the instruction set in use).
+bool has_vnni();
 
 }  // namespace attune

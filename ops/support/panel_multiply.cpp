@@ -3,14 +3,13 @@
 #define HWY_TARGET_INCLUDE "ops/support/panel_multiply.cpp"
 #include <hwy/foreach_target.h>
 // foreach_target.h must come before highway.h.
-#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "ops/support/load_half-inl.h"
-#include "ops/support/panel_block.h"
+#include "ops/support/panel_store-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attune::HWY_NAMESPACE {
@@ -18,14 +17,8 @@ namespace attune::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using Storage = PanelWeights::Storage;
 
-constexpr int64_t kPanel = PanelWeights::kPanel;
-using DF = hn::CappedTag<float, PanelWeights::kPanel>;
-using VF = hn::Vec<DF>;
-constexpr size_t kLanes = hn::MaxLanes(DF());
-constexpr size_t kVectors = static_cast<size_t>(kPanel) / kLanes;  // vectors to a panel's row
-
 // Row `k` of a panel, vector `v` of it, as floats.
-template <Storage kStorage, size_t kWidth = kLanes>
+template <Storage kStorage>
 HWY_INLINE VF load_weights(const std::byte* panel, int64_t k, size_t v) {
   const DF df;
   const size_t at = static_cast<size_t>(k * kPanel) + v * kLanes;
@@ -33,55 +26,9 @@ HWY_INLINE VF load_weights(const std::byte* panel, int64_t k, size_t v) {
     return hn::Load(df, reinterpret_cast<const float*>(panel) + at);
   } else if constexpr (kStorage == Storage::kFloat16) {
     return load_half(df, reinterpret_cast<const hwy::float16_t*>(panel) + at);
-  } else if constexpr (kStorage == Storage::kBFloat16) {
+  } else {
     const hn::Rebind<hwy::bfloat16_t, DF> d16;
     return hn::PromoteTo(df, hn::Load(d16, reinterpret_cast<const hwy::bfloat16_t*>(panel) + at));
-  } else if constexpr (kStorage == Storage::kInt4) {
-    // A row's 8 bytes: columns 0..7 in the low nibbles, 8..15 in the high ones, offset by 8.
-    const auto* row = reinterpret_cast<const uint8_t*>(panel + k * (kPanel / 2));
-    const hn::Rebind<int32_t, DF> d32;
-    hn::VFromD<decltype(d32)> wide;
-#if HWY_MAX_BYTES >= 32
-    constexpr bool kWholeRow = kWidth == kPanel;
-#else
-    constexpr bool kWholeRow = false;
-#endif
-    if constexpr (kWholeRow) {
-#if HWY_MAX_BYTES >= 32
-      const hn::CappedTag<uint8_t, kWidth / 2> d8;
-      const hn::CappedTag<uint8_t, kWidth> d16;
-      const auto bytes = hn::Load(d8, row);
-      wide = hn::PromoteTo(d32, hn::Combine(d16, hn::ShiftRight<4>(bytes), hn::And(bytes, hn::Set(d8, 15))));
-#endif
-    } else {
-      const hn::CappedTag<uint8_t, kWidth> d8;
-      constexpr size_t kHalf = 8 / std::min<size_t>(kWidth, 8);  // vectors to half a row
-      const auto bytes = hn::Load(d8, row + v % kHalf * kWidth);
-      wide = hn::PromoteTo(d32, v < kHalf ? hn::And(bytes, hn::Set(d8, 15)) : hn::ShiftRight<4>(bytes));
-    }
-    return hn::ConvertTo(df, hn::Sub(wide, hn::Set(d32, 8)));
-  } else {
-    const hn::Rebind<int8_t, DF> d8;
-    const hn::Rebind<int32_t, DF> d32;
-    return hn::ConvertTo(df, hn::PromoteTo(d32, hn::Load(d8, reinterpret_cast<const int8_t*>(panel) + at)));
-  }
-}
-
-HWY_INLINE void store_panel_row(const PanelBlock& b, int64_t panel, int64_t r, const VF (&sum)[kVectors]) {
-  const DF df;
-  const int64_t column = panel * kPanel;
-  const int64_t width = std::min(kPanel, b.w->columns() - column);
-  float* y = b.y + (b.row + r) * b.y_stride + column;
-  if (width == kPanel) {
-    for (size_t v = 0; v < kVectors; ++v) {
-      VF value = sum[v];
-      if (b.epilogue->bias) value = hn::Add(value, hn::LoadU(df, b.epilogue->bias + column + v * kLanes));
-      hn::StoreU(value, df, y + v * kLanes);
-    }
-  } else {
-    HWY_ALIGN float row[kPanel];
-    for (size_t v = 0; v < kVectors; ++v) hn::Store(sum[v], df, row + v * kLanes);
-    for (int64_t n = 0; n < width; ++n) y[n] = row[n] + (b.epilogue->bias ? b.epilogue->bias[column + n] : 0.0F);
   }
 }
 
@@ -92,64 +39,98 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
   const float* x[kRows];
   for (size_t r = 0; r < kRows; ++r) x[r] = b.x + (b.row + static_cast<int64_t>(r)) * b.x_stride;
   const int64_t inner = b.w->inner();
-  constexpr bool kScaled = kStorage == Storage::kInt8 || kStorage == Storage::kInt4;
-  if constexpr (!kScaled) {
-    VF sum[kPanels][kRows][kVectors];
-    const std::byte* panel[kPanels];
-    for (size_t q = 0; q < kPanels; ++q) {
-      panel[q] = b.w->panel(p + static_cast<int64_t>(q));
-      for (size_t r = 0; r < kRows; ++r)
-        for (size_t v = 0; v < kVectors; ++v) sum[q][r][v] = hn::Zero(df);
-    }
-    for (int64_t k = 0; k < inner; ++k) {
-      if constexpr (kPanels == 1) {
-        // One broadcast at a time: the accumulators leave few registers.
-        VF w[kVectors];
-        for (size_t v = 0; v < kVectors; ++v) w[v] = load_weights<kStorage>(panel[0], k, v);
-        for (size_t r = 0; r < kRows; ++r) {
-          const VF xr = hn::Set(df, x[r][k]);
-          for (size_t v = 0; v < kVectors; ++v) sum[0][r][v] = hn::MulAdd(xr, w[v], sum[0][r][v]);
-        }
-      } else {
-        VF xs[kRows];
-        for (size_t r = 0; r < kRows; ++r) xs[r] = hn::Set(df, x[r][k]);
-        for (size_t q = 0; q < kPanels; ++q)
-          for (size_t v = 0; v < kVectors; ++v) {
-            const VF w = load_weights<kStorage>(panel[q], k, v);
-            for (size_t r = 0; r < kRows; ++r) sum[q][r][v] = hn::MulAdd(xs[r], w, sum[q][r][v]);
-          }
+  VF sum[kPanels][kRows][kVectors];
+  const std::byte* panel[kPanels];
+  for (size_t q = 0; q < kPanels; ++q) {
+    panel[q] = b.w->panel(p + static_cast<int64_t>(q));
+    for (size_t r = 0; r < kRows; ++r)
+      for (size_t v = 0; v < kVectors; ++v) sum[q][r][v] = hn::Zero(df);
+  }
+  for (int64_t k = 0; k < inner; ++k) {
+    if constexpr (kPanels == 1) {
+      // One broadcast at a time: the accumulators leave few registers.
+      VF w[kVectors];
+      for (size_t v = 0; v < kVectors; ++v) w[v] = load_weights<kStorage>(panel[0], k, v);
+      for (size_t r = 0; r < kRows; ++r) {
+        const VF xr = hn::Set(df, x[r][k]);
+        for (size_t v = 0; v < kVectors; ++v) sum[0][r][v] = hn::MulAdd(xr, w[v], sum[0][r][v]);
       }
-    }
-    for (size_t q = 0; q < kPanels; ++q)
-      for (size_t r = 0; r < kRows; ++r)
-        store_panel_row(b, p + static_cast<int64_t>(q), static_cast<int64_t>(r), sum[q][r]);
-  } else {
-    for (size_t q = 0; q < kPanels; ++q) {
-      const int64_t panel_index = p + static_cast<int64_t>(q);
-      const std::byte* panel = b.w->panel(panel_index);
-      const float* scales = b.w->panel_scales(panel_index);
-      VF total[kRows][kVectors];
-      for (size_t r = 0; r < kRows; ++r)
-        for (size_t v = 0; v < kVectors; ++v) total[r][v] = hn::Zero(df);
-      for (int64_t g = 0; g < b.w->groups(); ++g) {
-        VF sum[kRows][kVectors];
-        for (size_t r = 0; r < kRows; ++r)
-          for (size_t v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(df);
-        const int64_t end = std::min(inner, (g + 1) * b.w->group_rows());
-        for (int64_t k = g * b.w->group_rows(); k < end; ++k) {
-          for (size_t v = 0; v < kVectors; ++v) {
-            const VF w = load_weights<kStorage>(panel, k, v);
-            for (size_t r = 0; r < kRows; ++r) sum[r][v] = hn::MulAdd(hn::Set(df, x[r][k]), w, sum[r][v]);
-          }
-        }
+    } else {
+      VF xs[kRows];
+      for (size_t r = 0; r < kRows; ++r) xs[r] = hn::Set(df, x[r][k]);
+      for (size_t q = 0; q < kPanels; ++q)
         for (size_t v = 0; v < kVectors; ++v) {
-          const VF scale = hn::LoadU(df, scales + static_cast<size_t>(g * kPanel) + v * kLanes);
-          for (size_t r = 0; r < kRows; ++r) total[r][v] = hn::MulAdd(sum[r][v], scale, total[r][v]);
+          const VF w = load_weights<kStorage>(panel[q], k, v);
+          for (size_t r = 0; r < kRows; ++r) sum[q][r][v] = hn::MulAdd(xs[r], w, sum[q][r][v]);
         }
-      }
-      for (size_t r = 0; r < kRows; ++r) store_panel_row(b, panel_index, static_cast<int64_t>(r), total[r]);
     }
   }
+  for (size_t q = 0; q < kPanels; ++q)
+    for (size_t r = 0; r < kRows; ++r)
+      store_panel_row(b, p + static_cast<int64_t>(q), static_cast<int64_t>(r), sum[q][r]);
+}
+
+// int8 and int4 hold kStep rows together: four bytes of a column are a lane. A lane's byte or nibble J, sign extended.
+template <int kBits, int kAt, class V>
+HWY_INLINE VF widen(V lanes) {
+  const hn::Rebind<int32_t, DF> d32;
+  auto signed_lanes = hn::BitCast(d32, lanes);
+  if constexpr (kAt + kBits < 32) signed_lanes = hn::ShiftLeft<32 - kBits - kAt>(signed_lanes);
+  return hn::ConvertTo(DF(), hn::ShiftRight<32 - kBits>(signed_lanes));
+}
+
+// kStep rows of one panel, from `stored` on, for kRows rows of x.
+template <Storage kStorage, size_t kRows, int... kJ>
+HWY_INLINE void add_steps(const std::byte* stored, const float* const (&x)[kRows], std::integer_sequence<int, kJ...>,
+                          VF (&sum)[kRows][kVectors]) {
+  constexpr bool kIsInt8 = kStorage == Storage::kInt8;
+  const DF df;
+  const hn::Rebind<uint32_t, DF> du;
+  for (size_t v = 0; v < kVectors; ++v) {
+    const auto lanes = hn::Xor(hn::Load(du, reinterpret_cast<const uint32_t*>(stored) + v * kLanes),
+                               hn::Set(du, kIsInt8 ? 0x80808080U : 0x88888888U));
+    const auto add = [&]<int kIndex>(std::integral_constant<int, kIndex>) HWY_ATTR {
+      const VF w = kIsInt8 ? widen<8, kIndex % 4 * 8>(lanes) : widen<4, kIndex % 4 * 8 + kIndex / 4 * 4>(lanes);
+      for (size_t r = 0; r < kRows; ++r) sum[r][v] = hn::MulAdd(hn::Set(df, x[r][kIndex]), w, sum[r][v]);
+    };
+    (add(std::integral_constant<int, kJ>()), ...);
+  }
+}
+
+template <Storage kStorage, size_t kRows>
+HWY_NOINLINE void multiply_scaled_block(const PanelBlock& b, int64_t p) {
+  const DF df;
+  constexpr int kStep = kStorage == Storage::kInt8 ? 4 : 8;
+  constexpr int64_t kStepBytes = kPanel * 4;
+  const std::byte* stored = b.w->panel(p);
+  const float* scales = b.w->panel_scales(p);
+  VF total[kRows][kVectors];
+  for (size_t r = 0; r < kRows; ++r)
+    for (size_t v = 0; v < kVectors; ++v) total[r][v] = hn::Zero(df);
+  for (int64_t g = 0; g < b.w->groups(); ++g) {
+    VF sum[kRows][kVectors];
+    for (size_t r = 0; r < kRows; ++r)
+      for (size_t v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(df);
+    const int64_t end = std::min(b.w->inner(), (g + 1) * b.w->group_rows());
+    int64_t k = g * b.w->group_rows();
+    const float* x[kRows];
+    for (size_t r = 0; r < kRows; ++r) x[r] = b.x + (b.row + static_cast<int64_t>(r)) * b.x_stride + k;
+    for (; k + kStep <= end; k += kStep, stored += kStepBytes) {
+      add_steps<kStorage, kRows>(stored, x, std::make_integer_sequence<int, kStep>(), sum);
+      for (size_t r = 0; r < kRows; ++r) x[r] += kStep;
+    }
+    if (k < end) {  // padded with zeros
+      float rest[kRows][kStep] = {};
+      for (size_t r = 0; r < kRows; ++r) x[r] = std::copy(x[r], x[r] + (end - k), rest[r]) - (end - k);
+      add_steps<kStorage, kRows>(stored, x, std::make_integer_sequence<int, kStep>(), sum);
+      stored += kStepBytes;
+    }
+    for (size_t v = 0; v < kVectors; ++v) {
+      const VF scale = hn::LoadU(df, scales + static_cast<size_t>(g * kPanel) + v * kLanes);
+      for (size_t r = 0; r < kRows; ++r) total[r][v] = hn::MulAdd(sum[r][v], scale, total[r][v]);
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) store_panel_row(b, p, static_cast<int64_t>(r), total[r]);
 }
 
 // Rows at once: as many accumulators as the registers hold.
@@ -161,6 +142,10 @@ constexpr size_t panels_at_once(size_t rows) {
 
 template <Storage kStorage, size_t kRows>
 void multiply_rows(const PanelBlock& b, int64_t begin, int64_t end) {
+  if constexpr (kStorage == Storage::kInt8 || kStorage == Storage::kInt4) {
+    for (int64_t p = begin; p < end; ++p) multiply_scaled_block<kStorage, kRows>(b, p);
+    return;
+  }
   constexpr size_t kAtOnce = panels_at_once(kRows);
   int64_t p = begin;
   for (; p + static_cast<int64_t>(kAtOnce) <= end; p += static_cast<int64_t>(kAtOnce))
@@ -204,54 +189,6 @@ void multiply(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end) {
   }
 }
 
-// erf(x) as x P(x^2) / Q(x^2) with |x| clamped to 4: the rational minimax form that Eigen and XLA document for float,
-// within 4 units in the last place.
-HWY_INLINE VF erf(DF df, VF x) {
-  x = hn::Clamp(x, hn::Set(df, -4.0F), hn::Set(df, 4.0F));
-  const VF t = hn::Mul(x, x);
-  const auto poly = [&](std::initializer_list<float> c) HWY_ATTR {
-    VF s = hn::Set(df, *c.begin());
-    for (const float* i = c.begin() + 1; i != c.end(); ++i) s = hn::MulAdd(s, t, hn::Set(df, *i));
-    return s;
-  };
-  const VF p = poly({-2.72614225801306e-10F, 2.77068142495902e-08F, -2.10102402082508e-06F, -5.69250639462346e-05F,
-                     -7.34990630326855e-04F, -2.95459980854025e-03F, -1.60960333262415e-02F});
-  const VF q = poly({-1.45660718464996e-05F, -2.13374055278905e-04F, -1.68282697438203e-03F, -7.37332916720468e-03F,
-                     -1.42647390514189e-02F});
-  return hn::Div(hn::Mul(x, p), q);
-}
-
-HWY_INLINE VF sigmoid(DF df, VF x) {
-  const VF one = hn::Set(df, 1.0F);
-  return hn::Div(one, hn::Add(one, hn::Exp(df, hn::Neg(x))));
-}
-
-HWY_INLINE VF apply(Activation a, DF df, VF x) {
-  const VF half = hn::Set(df, 0.5F);
-  switch (a) {
-    case Activation::kNone:
-      return x;
-    case Activation::kRelu:
-      return hn::IfThenElse(hn::IsNaN(x), x, hn::Max(x, hn::Zero(df)));
-    case Activation::kGelu: {
-      const VF e = erf(df, hn::Mul(x, hn::Set(df, 0.70710678118654752F)));
-      return hn::Mul(hn::Mul(half, x), hn::Add(hn::Set(df, 1.0F), e));
-    }
-    case Activation::kGeluTanh: {
-      const VF cube = hn::Mul(hn::Mul(x, x), x);
-      const VF u = hn::Mul(hn::Set(df, 0.79788456080286536F), hn::MulAdd(hn::Set(df, 0.044715F), cube, x));
-      return hn::Mul(hn::Mul(half, x), hn::Add(hn::Set(df, 1.0F), hn::Tanh(df, u)));
-    }
-    case Activation::kSilu:
-      return hn::Mul(x, sigmoid(df, x));
-    case Activation::kTanh:
-      return hn::Tanh(df, x);
-    case Activation::kSigmoid:
-      return sigmoid(df, x);
-  }
-  return x;
-}
-
 void activate(Activation a, float* values, int64_t count) {
   const DF df;
   constexpr auto lanes = static_cast<int64_t>(kLanes);
@@ -265,15 +202,6 @@ void activate(Activation a, float* values, int64_t count) {
   }
 }
 
-void add_rows(const float* from, float* to, int64_t count) {
-  const DF df;
-  constexpr auto lanes = static_cast<int64_t>(kLanes);
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    hn::StoreU(hn::Add(hn::LoadU(df, to + i), hn::LoadU(df, from + i)), df, to + i);
-  for (; i < count; ++i) to[i] += from[i];
-}
-
 const char* target_name() { return hwy::TargetName(HWY_TARGET); }
 
 }  // namespace attune::HWY_NAMESPACE
@@ -282,17 +210,30 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <omp.h>
 
+#include "ops/support/parallel_items.h"
+
 namespace attune {
 namespace {
 
 // Below so many products a second thread costs more than it gains.
 constexpr int64_t kParallelProducts = 1 << 16;
 
+// Memory for `rows` rows rounded to 8 bits.
+BufferRef make_int8_rows(const PanelWeights& w, int64_t rows, Int8Rows& x, BufferPool* pool) {
+  x.blocks = (w.inner() + w.activation_block() - 1) / w.activation_block();
+  const auto scales = static_cast<size_t>(rows * x.blocks), values = static_cast<size_t>(rows * w.padded_inner());
+  const size_t bytes = scales * (sizeof(float) + sizeof(int32_t)) + values;
+  const BufferRef memory = pool ? pool->acquire(bytes) : BufferRef::allocate(bytes);
+  x.scales = reinterpret_cast<float*>(memory->data());
+  x.starts = reinterpret_cast<int32_t*>(x.scales + scales);
+  x.values = reinterpret_cast<int8_t*>(x.starts + scales);
+  return memory;
+}
+
 }  // namespace
 
 HWY_EXPORT(multiply);
 HWY_EXPORT(activate);
-HWY_EXPORT(add_rows);
 HWY_EXPORT(target_name);
 
 void activate(Activation activation, float* values, int64_t count) {
@@ -300,20 +241,27 @@ void activate(Activation activation, float* values, int64_t count) {
 }
 
 void PanelWeights::multiply(const float* x, int64_t x_stride, int64_t rows, float* y, int64_t y_stride,
-                            const Epilogue& epilogue) const {
-  const PanelBlock block{this, x, x_stride, y, y_stride, &epilogue};
+                            const Epilogue& epilogue, BufferPool* pool) const {
+  PanelBlock block{this, x, x_stride, y, y_stride, &epilogue};
+  const bool serial = inner_ * columns_ * rows < kParallelProducts;
+  BufferRef memory;
+  if (int8_activations_) {
+    memory = make_int8_rows(*this, rows, block.int8_x, pool);
+    if (serial) {
+      quantize_rows(block, 0, rows);
+    } else {
+      parallel_items(rows, inner_, [&](int64_t begin, int64_t end) { quantize_rows(block, begin, end); });
+    }
+  }
   const auto stretch = [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(multiply)(block, rows, begin, end);
-    const int64_t column = begin * kPanel, width = std::min(columns_, end * kPanel) - column;
-    for (int64_t r = 0; r < rows; ++r) {
-      float* out = y + r * y_stride + column;
-      activate(epilogue.activation, out, width);
-      if (epilogue.residual)
-        HWY_DYNAMIC_DISPATCH(add_rows)(epilogue.residual + r * epilogue.residual_stride + column, out, width);
+    if (int8_activations_) {
+      multiply_int8(block, rows, begin, end, has_vnni());
+    } else {
+      HWY_DYNAMIC_DISPATCH(multiply)(block, rows, begin, end);
     }
   };
   const int64_t all = panels();
-  if (inner_ * columns_ * rows < kParallelProducts || omp_in_parallel() || omp_get_max_threads() == 1) {
+  if (serial || omp_in_parallel() || omp_get_max_threads() == 1) {
     stretch(0, all);
     return;
   }

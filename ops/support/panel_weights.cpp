@@ -44,16 +44,25 @@ int8_t nibble(const uint8_t* bytes, int64_t index) {
   return static_cast<int8_t>(value >= 8 ? value - 16 : value);
 }
 
-// A panel's row of 16 int4 values is 8 bytes: byte j holds column j (low) and column j + 8 (high), offset by 8.
-void pack_int4(const uint8_t* from, const Layout& l, uint8_t* to) {
-  const int64_t panels = (l.columns + kPanel - 1) / kPanel;
-  for (int64_t p = 0; p < panels; ++p)
-    for (int64_t k = 0; k < l.inner; ++k)
-      for (int64_t j = 0; j < kPanel / 2; ++j) {
-        const auto value = [&](int64_t n) { return n < l.columns ? nibble(from, k * l.row + n * l.column) + 8 : 8; };
-        const int low = value(p * kPanel + j), high = value(p * kPanel + j + 8);
-        to[(p * l.inner + k) * (kPanel / 2) + j] = static_cast<uint8_t>(low | (high << 4));
-      }
+// Stores rows in steps of w.row_step(); `value(k, n)` gives a weight. Padding is weight 0.
+template <class Value>
+void pack_steps(const PanelWeights& w, uint8_t* to, Value&& value) {
+  const int64_t step = w.row_step(), inner = w.inner(), columns = w.columns(), panels = w.panels();
+#pragma omp parallel for schedule(static) if (inner * columns > 65536)
+  for (int64_t p = 0; p < panels; ++p) {
+    uint8_t* out = to + p * w.padded_inner() * kPanel * 4 / step;
+    const auto at = [&](int64_t k, int64_t end, int64_t n) {
+      return k < end && n < columns ? static_cast<int>(value(k, n)) : 0;
+    };
+    for (int64_t g = 0; g < w.groups(); ++g) {
+      const int64_t end = std::min(inner, (g + 1) * w.group_rows());
+      for (int64_t k = g * w.group_rows(); k < end; k += step)
+        for (int64_t n = p * kPanel; n < (p + 1) * kPanel; ++n)
+          for (int64_t j = k; j < k + 4; ++j)
+            *out++ = static_cast<uint8_t>(step == 4 ? at(j, end, n) + 128
+                                                    : (at(j, end, n) + 8) | ((at(j + 4, end, n) + 8) << 4));
+    }
+  }
 }
 
 }  // namespace
@@ -87,7 +96,8 @@ PanelWeights PanelWeights::pack(const Tensor& weights, bool transposed) {
   return w;
 }
 
-PanelWeights PanelWeights::pack_quantized(const Tensor& weights, bool transposed, const Tensor& scales, int64_t group) {
+PanelWeights PanelWeights::pack_quantized(const Tensor& weights, bool transposed, const Tensor& scales, int64_t group,
+                                          bool int8_activations) {
   const Layout l = layout_of(weights, transposed);
   PanelWeights w;
   w.inner_ = l.inner;
@@ -98,18 +108,20 @@ PanelWeights PanelWeights::pack_quantized(const Tensor& weights, bool transposed
     throw Error(Error::Kind::kInvalidArgument,
                 fmt::format("scales of shape {} for weights (K,N) = ({},{}) in groups of {}",
                             scales.shape().to_string(), l.inner, l.columns, w.group_rows_));
-  if (weights.type() == DataType::kInt8) {
-    w.storage_ = Storage::kInt8;
-    w.panel_bytes_ = static_cast<size_t>(l.inner * kPanel);
-    w.memory_ = BufferRef::allocate(w.panel_bytes_ * static_cast<size_t>(w.panels()));
-    pack_panels(weights.data<int8_t>(), l, reinterpret_cast<int8_t*>(w.memory_->data()));
-  } else if (weights.type() == DataType::kInt4) {
-    w.storage_ = Storage::kInt4;
-    w.panel_bytes_ = static_cast<size_t>(l.inner * kPanel / 2);
-    w.memory_ = BufferRef::allocate(w.panel_bytes_ * static_cast<size_t>(w.panels()));
-    pack_int4(reinterpret_cast<const uint8_t*>(weights.raw()), l, reinterpret_cast<uint8_t*>(w.memory_->data()));
-  } else {
+  w.int8_activations_ = int8_activations;
+  if (weights.type() != DataType::kInt8 && weights.type() != DataType::kInt4)
     throw Error(Error::Kind::kUnsupported, fmt::format("quantised weights of type {}", name(weights.type())));
+  w.storage_ = weights.type() == DataType::kInt8 ? Storage::kInt8 : Storage::kInt4;
+  w.panel_bytes_ = static_cast<size_t>(w.padded_inner() * kPanel * 4 / w.row_step());
+  w.memory_ = BufferRef::allocate(w.panel_bytes_ * static_cast<size_t>(w.panels()));
+  auto* to = reinterpret_cast<uint8_t*>(w.memory_->data());
+  if (w.storage_ == Storage::kInt8) {
+    pack_steps(w, to,
+               [&, from = weights.data<int8_t>()](int64_t k, int64_t n) { return from[k * l.row + n * l.column]; });
+  } else {
+    pack_steps(w, to, [&, from = reinterpret_cast<const uint8_t*>(weights.raw())](int64_t k, int64_t n) {
+      return nibble(from, k * l.row + n * l.column);
+    });
   }
   w.scales_ = Tensor::allocate(DataType::kFloat, {w.panels(), w.groups_, kPanel});
   float* out = w.scales_.mutable_data<float>();
@@ -121,6 +133,35 @@ PanelWeights PanelWeights::pack_quantized(const Tensor& weights, bool transposed
         *out++ = column < l.columns ? static_cast<float>(s[static_cast<size_t>(g * l.columns + column)]) : 0.0F;
       }
   return w;
+}
+
+PanelWeights PanelWeights::side_by_side(std::span<const PanelWeights* const> parts) {
+  PanelWeights w = *parts[0];
+  w.columns_ = 0;
+  for (const PanelWeights* p : parts) {
+    if (p->storage_ != w.storage_ || p->inner_ != w.inner_ || p->group_rows_ != w.group_rows_ ||
+        p->int8_activations_ != w.int8_activations_ || w.columns_ % kPanel != 0)
+      return {};
+    w.columns_ += p->columns_;
+  }
+  w.memory_ = BufferRef::allocate(w.panel_bytes_ * static_cast<size_t>(w.panels()));
+  if (w.scales_.defined()) w.scales_ = Tensor::allocate(DataType::kFloat, {w.panels(), w.groups_, kPanel});
+  int64_t panel = 0;
+  for (const PanelWeights* p : parts) {
+    std::copy_n(p->memory_->data(), p->panel_bytes_ * static_cast<size_t>(p->panels()),
+                w.memory_->data() + static_cast<size_t>(panel) * w.panel_bytes_);
+    if (w.scales_.defined())
+      std::copy_n(p->scales_.data<float>(), p->scales_.count(),
+                  w.scales_.mutable_data<float>() + panel * w.groups_ * kPanel);
+    panel += p->panels();
+  }
+  return w;
+}
+
+int64_t PanelWeights::padded_inner() const {
+  if (groups_ == 0) return inner_;
+  const int64_t last = inner_ - (groups_ - 1) * group_rows_;
+  return (groups_ - 1) * padded_group() + (last + row_step() - 1) / row_step() * row_step();
 }
 
 size_t PanelWeights::bytes() const {

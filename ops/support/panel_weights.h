@@ -1,9 +1,12 @@
 // Products of a few rows with constant weights, at the speed at which the weights are read.
 //
 // The weights (K, N) are stored in panels of 16 columns: panel p holds columns 16p .. 16p+15, row by row, so that
-// a product reads one sequential stream. Storage may be narrower than float32; it is widened in registers.
+// a product reads one sequential stream. Storage may be narrower than float32; it is widened in registers, or, with
+// int8 activations, multiplied as it is. Panels of int8 and int4 hold a few rows together, as the instructions that add
+// products of four bytes want them: see row_step().
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -18,7 +21,7 @@ enum class Activation { kNone, kRelu, kGelu, kGeluTanh, kSilu, kTanh, kSigmoid }
 struct Epilogue {
   const float* bias = nullptr;  // (N)
   Activation activation = Activation::kNone;
-  const float* residual = nullptr;  // (rows, N), rows residual_stride apart; may be y itself
+  const float* residual = nullptr;  // (rows, N), rows residual_stride apart; may be y itself, with y's stride
   int64_t residual_stride = 0;
 };
 
@@ -33,18 +36,25 @@ class PanelWeights {
   static PanelWeights pack(const Tensor& weights, bool transposed);
   // int8 (K, N) or (N, K) with one scale per column, or per group of `group` rows and column: scales is (K/group, N).
   // group 0: the whole column. int4 likewise (two to a byte, low nibble first, as ONNX stores it).
-  static PanelWeights pack_quantized(const Tensor& weights, bool transposed, const Tensor& scales, int64_t group);
+  // int8_activations: multiply() rounds x to 8 bits, each row in blocks of activation_block() by their largest value.
+  static PanelWeights pack_quantized(const Tensor& weights, bool transposed, const Tensor& scales, int64_t group,
+                                     bool int8_activations = false);
+  // (K, N1 + N2 ...) of weights of equal storage, groups and K whose columns but for the last fill their panels;
+  // undefined if they don't fit together so.
+  static PanelWeights side_by_side(std::span<const PanelWeights* const> parts);
 
   bool defined() const { return static_cast<bool>(memory_); }
   int64_t inner() const { return inner_; }      // K
   int64_t columns() const { return columns_; }  // N
   Storage storage() const { return storage_; }
+  bool int8_activations() const { return int8_activations_; }
   size_t bytes() const;  // read by one product
 
   // y (rows, N) = x (rows, K) w, then the epilogue. Rows lie x_stride and y_stride floats apart. Any number of
-  // rows; made for few. Uses OpenMP threads where the weights are large enough.
+  // rows; made for few. A row's result doesn't depend on the others. Uses OpenMP threads where the weights are large
+  // enough; scratch memory is from `pool`.
   void multiply(const float* x, int64_t x_stride, int64_t rows, float* y, int64_t y_stride,
-                const Epilogue& epilogue = {}) const;
+                const Epilogue& epilogue = {}, BufferPool* pool = nullptr) const;
 
   // Name of the instruction set that multiply() uses.
   static const char* instruction_set();
@@ -54,6 +64,14 @@ class PanelWeights {
   const float* panel_scales(int64_t p) const { return scales_.data<float>() + p * groups_ * kPanel; }
   int64_t group_rows() const { return group_rows_; }
   int64_t groups() const { return groups_; }
+  // Rows that are stored together: 1; of int8 4, a column's one after the other; of int4 8, the first four in the low
+  // nibbles of a column's four bytes, the others in the high ones. The rows of a group are filled up with zeros to a
+  // multiple of it. int8 is stored with 128 added, int4 with 8.
+  int64_t row_step() const { return storage_ == Storage::kInt8 ? 4 : storage_ == Storage::kInt4 ? 8 : 1; }
+  int64_t padded_group() const { return (group_rows_ + row_step() - 1) / row_step() * row_step(); }
+  int64_t padded_inner() const;
+  // Rows of x that share a scale with int8 activations: a group of rows that have their own scales, or 128.
+  int64_t activation_block() const { return groups_ > 1 ? group_rows_ : std::min<int64_t>(group_rows_, 128); }
   int64_t panels() const { return (columns_ + kPanel - 1) / kPanel; }
 
  private:
@@ -61,6 +79,7 @@ class PanelWeights {
   Storage storage_ = Storage::kFloat32;
   size_t panel_bytes_ = 0;
   int64_t groups_ = 0, group_rows_ = 0;
+  bool int8_activations_ = false;
   BufferRef memory_;
   Tensor scales_;  // (panels, groups, 16)
 };

@@ -112,6 +112,46 @@ INSTANTIATE_TEST_SUITE_P(Sizes, PanelProduct,
                          testing::Combine(testing::Values(1, 7, 64, 129), testing::Values(1, 15, 16, 17, 100),
                                           testing::Values(1, 2, 3, 5, 8, 9, 20)));
 
+TEST(PanelWeights, ResidualMayBeTheResult) {
+  std::mt19937 rng(6);
+  const int K = 40, N = 50, M = 11;
+  const auto x = random_floats(static_cast<size_t>(M * K), rng),
+             values = random_floats(static_cast<size_t>(K * N), rng),
+             residual = random_floats(static_cast<size_t>(M * N), rng);
+  const PanelWeights p = PanelWeights::pack(Tensor::from<float>({K, N}, values), false);
+  std::vector<float> apart(residual.size()), in_place = residual;
+  p.multiply(x.data(), K, M, apart.data(), N, {nullptr, Activation::kTanh, residual.data(), N});
+  p.multiply(x.data(), K, M, in_place.data(), N, {nullptr, Activation::kTanh, in_place.data(), N});
+  EXPECT_EQ(apart, in_place);
+}
+
+TEST(PanelWeights, SideBySideIsOneProduct) {
+  std::mt19937 rng(7);
+  const int K = 33;
+  const auto x = random_floats(static_cast<size_t>(2 * K), rng);
+  std::vector<PanelWeights> parts;
+  for (const int64_t n : {16, 48, 20}) {
+    Tensor w = Tensor::allocate(DataType::kInt8, {K, n});
+    for (int64_t i = 0; i < w.count(); ++i) w.mutable_data<int8_t>()[i] = static_cast<int8_t>(rng() % 255 - 127);
+    Tensor scales = Tensor::allocate(DataType::kFloat, {2, n});
+    for (int64_t i = 0; i < scales.count(); ++i) scales.mutable_data<float>()[i] = 0.01F * static_cast<float>(i + 1);
+    parts.push_back(PanelWeights::pack_quantized(w, false, scales, 32));
+  }
+  const PanelWeights* const all[] = {&parts[0], &parts[1], &parts[2]};
+  const PanelWeights joint = PanelWeights::side_by_side(all);
+  ASSERT_TRUE(joint.defined());
+  std::vector<float> together(2 * 84), alone(2 * 84);
+  joint.multiply(x.data(), K, 2, together.data(), 84);
+  int64_t column = 0;
+  for (const PanelWeights& p : parts) {
+    p.multiply(x.data(), K, 2, alone.data() + column, 84);
+    column += p.columns();
+  }
+  EXPECT_EQ(together, alone);
+  const PanelWeights* const unaligned[] = {&parts[2], &parts[0]};
+  EXPECT_FALSE(PanelWeights::side_by_side(unaligned).defined());
+}
+
 TEST(PanelWeights, LargeProductsRunOnThreads) {
   std::mt19937 rng(5);
   const int K = 96, N = 3000;

@@ -1,0 +1,163 @@
+// Products of int8 and int4 weights with rows rounded to 8 bits, against scalar code that does the same.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "ops/support/panel_block.h"
+#include "ops/support/panel_weights.h"
+
+namespace attune {
+namespace {
+
+size_t sz(int64_t n) { return static_cast<size_t>(n); }
+
+struct Case {
+  int64_t inner, columns, group;  // group 0: one scale a column
+  bool int4;
+};
+
+// Weights of all values that their type has, and scales.
+struct Weights {
+  explicit Weights(const Case& c, std::mt19937& rng) : c(c), groups(c.group ? (c.inner + c.group - 1) / c.group : 1) {
+    for (int64_t i = 0; i < c.inner * c.columns; ++i)
+      values.push_back(c.int4 ? static_cast<int>(rng() % 16) - 8 : static_cast<int>(rng() % 256) - 128);
+    for (int64_t i = 0; i < groups * c.columns; ++i) scales.push_back(0.01F * static_cast<float>(1 + rng() % 9));
+  }
+
+  PanelWeights pack() const {
+    Tensor w = Tensor::allocate(c.int4 ? DataType::kInt4 : DataType::kInt8, {c.inner, c.columns});
+    auto* bytes = reinterpret_cast<uint8_t*>(w.mutable_raw());
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto byte = static_cast<uint8_t>(values[i]);
+      if (!c.int4) {
+        bytes[i] = byte;
+      } else {
+        bytes[i / 2] = static_cast<uint8_t>(i % 2 == 0 ? byte & 15 : bytes[i / 2] | (byte << 4));
+      }
+    }
+    return PanelWeights::pack_quantized(w, false, Tensor::from<float>({groups, c.columns}, scales), c.group, true);
+  }
+
+  Case c;
+  int64_t groups;
+  std::vector<int> values;
+  std::vector<float> scales;
+};
+
+// Sum over blocks of x's scale times the sum of rounded x times weights, times the weights' scale.
+double expected(const Weights& w, const float* x, int64_t block, int64_t n) {
+  double sum = 0;
+  for (int64_t begin = 0; begin < w.c.inner; begin += block) {
+    const int64_t end = std::min(w.c.inner, begin + block);
+    float most = 0;
+    for (int64_t k = begin; k < end; ++k) most = std::max(most, std::abs(x[k]));
+    const float factor = most > 0 ? 127.0F / most : 0.0F;
+    int64_t dot = 0;
+    for (int64_t k = begin; k < end; ++k)
+      dot += static_cast<int64_t>(std::nearbyint(x[k] * factor)) * w.values[sz(k * w.c.columns + n)];
+    const int64_t g = w.c.group ? begin / w.c.group : 0;
+    sum += static_cast<double>(dot) * static_cast<double>(most / 127.0F) *
+           static_cast<double>(w.scales[sz(g * w.c.columns + n)]);
+  }
+  return sum;
+}
+
+std::vector<float> random_floats(int64_t n, std::mt19937& rng) {
+  std::normal_distribution<float> normal;
+  std::vector<float> v(sz(n));
+  for (float& x : v) x = normal(rng);
+  return v;
+}
+
+class Int8Product : public testing::TestWithParam<std::tuple<Case, int>> {};
+
+TEST_P(Int8Product, EqualsTheScalarDefinition) {
+  const auto [c, rows] = GetParam();
+  std::mt19937 rng(static_cast<unsigned>(c.inner * 100 + c.columns + rows));
+  const Weights weights(c, rng);
+  const PanelWeights p = weights.pack();
+  auto x = random_floats(rows * c.inner, rng);
+  x[0] = 50;  // an outlier
+  const auto bias = random_floats(c.columns, rng);
+  std::vector<float> y(sz(rows * c.columns));
+  const Epilogue epilogue{bias.data(), Activation::kRelu, nullptr, 0};
+  const auto check = [&](const char* what) {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t n = 0; n < c.columns; ++n) {
+        const double e = std::max(0.0, expected(weights, &x[sz(r * c.inner)], p.activation_block(), n) + bias[sz(n)]);
+        ASSERT_NEAR(y[sz(r * c.columns + n)], e, 1e-5 * (1 + std::abs(e)))
+            << what << ": K " << c.inner << " N " << c.columns << " group " << c.group << " row " << r << " column "
+            << n;
+      }
+  };
+  p.multiply(x.data(), c.inner, rows, y.data(), c.columns, epilogue);
+  check("multiply");
+
+  // The instructions for processors without VNNI.
+  const int64_t blocks = (c.inner + p.activation_block() - 1) / p.activation_block();
+  std::vector<int8_t> values(sz(rows * p.padded_inner()));
+  std::vector<float> scales(sz(rows * blocks));
+  std::vector<int32_t> starts(sz(rows * blocks));
+  std::fill(y.begin(), y.end(), 0.0F);
+  const PanelBlock block{&p,        x.data(),  c.inner,    y.data(),
+                         c.columns, &epilogue, int64_t{0}, {values.data(), scales.data(), starts.data(), blocks}};
+  quantize_rows(block, 0, rows);
+  multiply_int8(block, rows, 0, p.panels(), false);
+  check("without VNNI");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, Int8Product,
+    testing::Combine(testing::Values(Case{1, 1, 0, false}, Case{7, 17, 0, false}, Case{129, 40, 0, false},
+                                     Case{512, 64, 0, false}, Case{2048, 33, 0, false}, Case{96, 16, 32, false},
+                                     Case{100, 48, 30, false}, Case{1, 1, 0, true}, Case{9, 17, 0, true},
+                                     Case{300, 40, 0, true}, Case{256, 64, 32, true}, Case{200, 33, 64, true},
+                                     Case{512, 16, 128, true}, Case{50, 20, 12, true}),
+                     testing::Values(1, 2, 3, 5, 8, 9, 21)));
+
+TEST(Int8Product, ExtremesDoNotSaturate) {
+  std::mt19937 rng(1);
+  for (const int extreme : {-128, 127}) {
+    Weights w({512, 32, 0, false}, rng);
+    std::fill(w.values.begin(), w.values.end(), extreme);
+    std::vector<float> y(32);
+    for (const float sign : {-1.0F, 1.0F}) {
+      const std::vector<float> x(512, sign);
+      w.pack().multiply(x.data(), 512, 1, y.data(), 32);
+      for (int64_t n = 0; n < 32; ++n) {
+        const double e = 512.0 * static_cast<double>(sign) * extreme * static_cast<double>(w.scales[sz(n)]);
+        ASSERT_NEAR(y[sz(n)], e, 1e-5 * std::abs(e));
+      }
+    }
+  }
+}
+
+TEST(Int8Product, WhatIsNotFiniteStaysVisible) {
+  std::mt19937 rng(2);
+  const Weights w({160, 16, 0, false}, rng);
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<float> x(160, 1.0F), y(16);
+    x[150] = bad;
+    w.pack().multiply(x.data(), 160, 1, y.data(), 16);
+    for (const float v : y) EXPECT_FALSE(std::isfinite(v));
+  }
+}
+
+// Rows don't influence each other: a sentence gives the same alone and in a batch.
+TEST(Int8Product, RowsAreIndependent) {
+  std::mt19937 rng(3);
+  const Weights w({512, 100, 64, true}, rng);
+  const PanelWeights p = w.pack();
+  const auto x = random_floats(20 * 512, rng);
+  std::vector<float> all(20 * 100), one(100);
+  p.multiply(x.data(), 512, 20, all.data(), 100);
+  for (size_t r = 0; r < 20; ++r) {
+    p.multiply(&x[r * 512], 512, 1, one.data(), 100);
+    for (size_t n = 0; n < 100; ++n) ASSERT_FLOAT_EQ(one[n], all[r * 100 + n]) << r;
+  }
+}
+
+}  // namespace
+}  // namespace attune
