@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/alignment_output.h"
 #include "cli/command.h"
 #include "cli/generation_input.h"
 #include "cli/generation_text.h"
@@ -18,11 +19,12 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct Options {
-  std::string folder, ids, features, request, alignment;
+  std::string folder, ids, features, request;
   std::vector<std::string> text;
   int64_t max_new = 0, beams = 0;
   int threads = 0;
-  bool alignments = false, show_alignment = false;
+  AlignmentOutput alignment;
+  bool alignments = false;
   bool json = false;
 };
 
@@ -153,24 +155,9 @@ Request make_request(const Options& o, const Tokenizers& tokenizers) {
   if (request.sources.empty()) request.sources = source_tokens(request.inputs);
   if (o.max_new > 0) request.options.max_new_tokens = o.max_new;
   if (o.beams > 0) request.options.num_beams = o.beams;
-  if (o.alignments || o.show_alignment || !o.alignment.empty()) request.options.output_alignments = true;
+  if (o.alignments || o.alignment.draws()) request.options.output_alignments = true;
   check(request.options);
   return request;
-}
-
-// Pictures of the best generation of each source: to the terminal, and to a file (FILE-2.svg ... for further sources).
-void draw_alignments(const Options& o, const std::vector<std::vector<Generation>>& generations, const Request& request,
-                     const Tokenizers& tokenizers) {
-  if (request.sources.size() != generations.size()) invalid("an alignment picture needs a source of tokens");
-  for (size_t i = 0; i < generations.size(); ++i) {
-    AlignmentPicture p = picture_of(generations[i].front(), request.sources[i], tokenizers);
-    if (i < o.text.size()) p.title = o.text[i];
-    if (o.show_alignment) print(alignment_text(p, 0, terminal_has_colour(), terminal_width()));
-    if (o.alignment.empty()) continue;
-    fs::path file = o.alignment;
-    if (i > 0) file.replace_filename(fmt::format("{}-{}{}", file.stem().string(), i + 1, file.extension().string()));
-    write_alignment(p, file.string());
-  }
 }
 
 int generate(const Options& o) {
@@ -181,14 +168,14 @@ int generate(const Options& o) {
   Tokenizers tokenizers;
   if (!o.text.empty()) {
     tokenizers = require_tokenizers(o.folder, defaults);
-  } else if (o.show_alignment || !o.alignment.empty()) {
+  } else if (o.alignment.draws()) {
     tokenizers = find_tokenizers(o.folder, -1);
   }
   const Request request = make_request(o, tokenizers);
 
   GeneratorOptions options;
   options.session.threads = o.threads;
-  options.alignments = request.options.output_alignments;
+  o.alignment.prepare(options, request.options);
   Generator generator = Generator::load(o.folder, options);
   const auto generations = generator.generate(request.inputs, request.options);
   const Tokenizer* target = o.text.empty() ? nullptr : tokenizers.target.get();
@@ -197,7 +184,7 @@ int generate(const Options& o) {
   } else {
     print_generations(generations, target);
   }
-  if (o.show_alignment || !o.alignment.empty()) draw_alignments(o, generations, request, tokenizers);
+  if (o.alignment.draws()) o.alignment.draw(generations, request.sources, tokenizers, o.text);
   return kSuccess;
 }
 
@@ -215,9 +202,7 @@ Action add_generate(CLI::App& command) {
   command.add_option("--beams", o->beams, "Beams (1: greedy)");
   command.add_option("--threads", o->threads, "Threads; 0: the physical cores");
   command.add_flag("--alignments", o->alignments, "Give the weights of cross-attention (with --json)");
-  command.add_option("--alignment", o->alignment, "Draw the alignment to FILE.svg, .html or .json");
-  command.add_flag("--show-alignment", o->show_alignment,
-                   "Print the alignment: rows output tokens, columns input tokens, percent");
+  o->alignment.add_options(command);
   command.add_flag("--json", o->json, "Print JSON: sequences, scores, alignments");
   return [o] { return generate(*o); };
 }

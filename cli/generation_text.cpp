@@ -35,14 +35,17 @@ std::string text_of(const Generation& g, const Tokenizer& tokenizer) {
 AlignmentPicture picture_of(const Generation& g, const std::vector<int64_t>& source, const Tokenizers& tokenizers) {
   AlignmentPicture p;
   for (const int64_t id : source) p.columns.push_back(piece(tokenizers.source, id));
-  AlignmentHead head{"cross-attention, mean of heads", {}};
-  for (size_t i = 0; i < g.alignment.size() && g.prompt_length + i < g.tokens.size(); ++i) {
+  for (size_t i = 0; i < g.alignment.size() && g.prompt_length + i < g.tokens.size(); ++i)
     p.rows.push_back(piece(tokenizers.target, g.tokens[g.prompt_length + i]));
-    // What a batch padded beyond this source is of no interest.
-    for (size_t c = 0; c < source.size(); ++c)
-      head.weights.push_back(c < g.alignment[i].size() ? g.alignment[i][c] : 0.0F);
-  }
-  p.heads.push_back(std::move(head));
+  const auto add = [&](std::string name, const std::vector<std::vector<float>>& weights) {
+    AlignmentHead head{std::move(name), {}};
+    for (size_t r = 0; r < p.rows.size(); ++r)
+      // What a batch padded beyond this source is of no interest.
+      for (size_t c = 0; c < source.size(); ++c) head.weights.push_back(c < weights[r].size() ? weights[r][c] : 0.0F);
+    p.heads.push_back(std::move(head));
+  };
+  add("mean", g.alignment);
+  for (const HeadAlignment& h : g.heads) add(fmt::format("layer {}, head {}", h.layer, h.head), h.weights);
   return p;
 }
 

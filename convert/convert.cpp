@@ -137,6 +137,14 @@ Conversion convert_folder(const fs::path& source, const fs::path& output, const 
 
 }  // namespace
 
+void fuse(Model& model) {
+  read_portable(model);
+  bool fused = false;
+  model.graph->for_each_node([&](const Node& n) { fused = fused || n.is("Attention", "ai.attune"); });
+  Report report;
+  if (!fused) optimize(model, report);
+}
+
 Conversion convert(const fs::path& source, const fs::path& output, const ConvertOptions& options,
                    const std::function<void(const fs::path&)>& started) {
   if (!io(source, [&] { return fs::exists(source); }))

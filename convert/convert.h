@@ -34,6 +34,10 @@ struct Conversion {
   bool written = false;                       // false: a model failed its verification, and nothing was written
 };
 
+// Fuses the attentions of a model in memory, as convert() does with those of a file; one that has fused attentions
+// already is left as it is.
+void fuse(Model& model);
+
 // Converts one file, or every .onnx file of a folder, whose other files (configuration, tokenizer) are copied.
 // Everything is made under a temporary name beside `output` and renamed when all of it is there; files of an existing
 // folder are replaced. `started` is called with each model's path before it is converted; may be empty. Throws

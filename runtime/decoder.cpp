@@ -6,16 +6,18 @@
 #include <cstring>
 #include <numeric>
 
+#include "runtime/alignment_store.h"
 #include "runtime/rows.h"
 
 namespace attune {
 namespace {
 
 struct Interface {
-  explicit Interface(const Model& model) {
+  Interface(const Model& model, size_t own_outputs) {
     for (const Value* v : model.graph->inputs())
       inputs.push_back({std::string(v->name()), v->type(), v->default_value() != nullptr});
-    for (const Value* v : model.graph->outputs()) outputs.push_back({std::string(v->name()), v->type()});
+    for (const Value* v : model.graph->outputs().first(own_outputs))
+      outputs.push_back({std::string(v->name()), v->type()});
   }
   std::vector<Plan::Port> inputs, outputs;
 };
@@ -61,12 +63,13 @@ Tensor convert(const std::vector<int64_t>& values, DataType type, const Shape& s
 // ---- plans
 
 DecoderPlans::DecoderPlans(const DecoderModels& models, const DecoderGraph& encoder, const KernelOptions& kernels) {
-  const auto assign = [&](const Model& model) {
-    const Interface ports(model);
-    return assign_ports({ports.inputs, ports.outputs}, encoder, states_);
+  const auto assign = [&](Part& part, const Model& model, const AttentionTaps& tapped) {
+    const Interface ports(model, model.graph->outputs().size() - tapped.added_outputs);
+    part.ports = assign_ports({ports.inputs, ports.outputs}, encoder, states_);
+    part.tapped = tapped;
   };
-  first_.ports = assign(*models.first);
-  if (models.with_past) next_.ports = assign(*models.with_past);
+  assign(first_, *models.first, models.first_taps);
+  if (models.with_past) assign(next_, *models.with_past, models.with_past_taps);
   compile(first_, *models.first, !models.with_past, kernels);
   if (models.with_past) compile(next_, *models.with_past, true, kernels);
   const auto& inputs = first_.ports.inputs;
@@ -120,7 +123,7 @@ struct Decoder::Impl {
   void run(Running& r, const std::vector<std::vector<int64_t>>& sequences, size_t from, size_t to);
   Datum feed(const Running& r, size_t i, const std::vector<std::vector<int64_t>>& sequences, size_t from, size_t to);
   void keep_states(Running& r);
-  void keep_alignment(const Running& r);
+  void look(const Running& r);
   Scores scores(Running& r);
 
   std::shared_ptr<const DecoderPlans> plans;
@@ -129,7 +132,8 @@ struct Decoder::Impl {
   BufferPool pool;
 
   EncodedSources sources;
-  bool with_alignments = false;
+  AlignmentStore alignments;
+  AttentionObserver observer;
   size_t steps = 0;
   std::vector<int32_t> row_sources;  // per row of the last step
   std::vector<Datum> states;
@@ -137,7 +141,6 @@ struct Decoder::Impl {
   std::vector<bool> grows;           // per state: an update has come
   Tensor logits;
   std::vector<float> converted;
-  std::vector<std::pair<size_t, std::vector<float>>> alignments;  // per step: positions, rows x positions
 };
 
 void Decoder::Impl::set_wanted(Running& r) const {
@@ -147,8 +150,13 @@ void Decoder::Impl::set_wanted(Running& r) const {
   if (!plans->recomputes())
     for (const auto& o : ports.state_outputs)
       if (o) r.wanted[*o] = true;
-  if (with_alignments)
+  if (alignments.active())
     for (const size_t o : ports.others) r.wanted[o] = true;
+  for (const AttentionTap& tap : r.part.tapped.taps) {
+    if (!observer && (!alignments.active() || tap.kind == AttentionKind::kSelf)) continue;
+    r.wanted[tap.weights] = true;
+    if (observer) r.wanted[tap.context] = true;
+  }
 }
 
 // Follows the rows that go on: their sources, and their states.
@@ -295,31 +303,13 @@ void Decoder::Impl::keep_states(Running& r) {
   }
 }
 
-// The mean over heads (and over all outputs that have one weight per source position) of the last token's weights.
-void Decoder::Impl::keep_alignment(const Running& r) {
-  const size_t rows = row_sources.size();
-  const auto positions = static_cast<size_t>(sources.mask.dim(1));
-  std::vector<float> sum(rows * positions, 0.0F);
-  size_t heads = 0;
-  for (const size_t o : r.part.ports.others) {
-    const Datum& d = r.outputs[o];
-    if (d.kind() != Datum::Kind::kTensor) continue;
-    const Tensor& t = d.tensor();
-    if (t.rank() < 2 || t.rank() > 4 || static_cast<size_t>(t.shape().back()) != positions ||
-        static_cast<size_t>(t.dim(0)) != rows || !is_float(t.type()))
-      continue;
-    const auto values = t.to_double();
-    const auto outer = static_cast<size_t>(t.rank() == 4 ? t.dim(1) : 1);
-    const auto queries = static_cast<size_t>(t.rank() == 2 ? 1 : t.dim(t.rank() - 2));
-    for (size_t row = 0; row < rows; ++row)
-      for (size_t h = 0; h < outer; ++h)
-        for (size_t p = 0; p < positions; ++p)
-          sum[row * positions + p] +=
-              static_cast<float>(values[((row * outer + h) * queries + queries - 1) * positions + p]);
-    heads += outer;
-  }
-  for (float& x : sum) x /= static_cast<float>(std::max<size_t>(heads, 1));
-  alignments.emplace_back(heads == 0 ? 0 : positions, std::move(sum));
+void Decoder::Impl::look(const Running& r) {
+  std::vector<size_t> rows;
+  for (const int32_t row : row_sources) rows.push_back(sources.places.at(static_cast<size_t>(row)));
+  const Tensor mask = gather_rows(sources.mask, row_sources, &pool);
+  for (const AttentionTap& tap : r.part.tapped.taps)
+    observer({tap, false, r.outputs[tap.weights].tensor().to_contiguous(),
+              r.outputs[tap.context].tensor().to_contiguous(), rows, mask});
 }
 
 Scores Decoder::Impl::scores(Running& r) {
@@ -344,10 +334,10 @@ Decoder::Decoder(std::shared_ptr<const DecoderPlans> plans, const SessionOptions
     : impl_(std::make_unique<Impl>(std::move(plans), options)) {}
 Decoder::~Decoder() = default;
 
-void Decoder::start(EncodedSources sources, bool keep_alignments) {
+void Decoder::start(EncodedSources sources, AlignmentRequest alignments) {
   Impl& d = *impl_;
   d.sources = std::move(sources);
-  d.with_alignments = keep_alignments;
+  d.alignments.start(std::move(alignments), static_cast<size_t>(d.sources.mask.dim(1)));
   d.steps = 0;
   d.row_sources.resize(d.sources.count);
   std::iota(d.row_sources.begin(), d.row_sources.end(), 0);
@@ -358,7 +348,6 @@ void Decoder::start(EncodedSources sources, bool keep_alignments) {
   for (size_t s = 0; s < slots.size(); ++s) d.follows_source[s] = !slots[s].updated;
   d.first.fixed_rows.clear();
   if (d.second) d.second->fixed_rows.clear();
-  d.alignments.clear();
 }
 
 Scores Decoder::step(const std::vector<std::vector<int64_t>>& sequences, std::span<const int32_t> parents) {
@@ -370,16 +359,25 @@ Scores Decoder::step(const std::vector<std::vector<int64_t>>& sequences, std::sp
   size_t from = all ? 0 : length - 1;
   for (; r.part.token_width == 1 && from + 1 < length; ++from) d.run(r, sequences, from, from + 1);
   d.run(r, sequences, from, length);
-  if (d.with_alignments) d.keep_alignment(r);
+  if (d.alignments.active()) d.alignments.add(r.part, r.outputs, d.row_sources.size());
+  if (d.observer) d.look(r);
   ++d.steps;
   return d.scores(r);
 }
 
-std::vector<float> Decoder::alignment(size_t step, size_t row) const {
-  if (step >= impl_->alignments.size()) return {};
-  const auto& [positions, weights] = impl_->alignments[step];
-  const auto begin = weights.begin() + static_cast<std::ptrdiff_t>(row * positions);
-  return {begin, begin + static_cast<std::ptrdiff_t>(positions)};
+bool Decoder::gives_alignments() const {
+  const DecoderPlans::Part& part = impl_->plans->next();
+  return !part.ports.others.empty() ||
+         std::any_of(part.tapped.taps.begin(), part.tapped.taps.end(),
+                     [](const AttentionTap& t) { return t.kind == AttentionKind::kCross; });
 }
+
+std::vector<float> Decoder::alignment(size_t step, size_t row) const { return impl_->alignments.mean(step, row); }
+
+std::vector<HeadWeights> Decoder::head_alignments(size_t step, size_t row) const {
+  return impl_->alignments.heads(step, row);
+}
+
+void Decoder::observe(AttentionObserver observer) { impl_->observer = std::move(observer); }
 
 }  // namespace attune

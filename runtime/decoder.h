@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "runtime/attention_taps.h"
 #include "runtime/decoder_ports.h"
 #include "runtime/search.h"
 #include "runtime/session.h"
@@ -15,6 +16,8 @@ namespace attune {
 struct DecoderModels {
   const Model* first = nullptr;      // the decoder, or that of the first step
   const Model* with_past = nullptr;  // of the later steps; may be null
+  // Attentions whose weights are outputs, behind those that the decoder has of its own.
+  AttentionTaps first_taps, with_past_taps;
 };
 
 // The decoders of a folder, compiled once. Immutable and shared.
@@ -26,6 +29,7 @@ class DecoderPlans {
   struct Part {
     std::shared_ptr<const Plan> plan;
     DecoderPorts ports;
+    AttentionTaps tapped;
     size_t token_width = 0;  // tokens that it takes at once; 0: any number
     Dim batch;               // the first size of the tokens
     bool hoists = false;     // what the source gives is fixed: computed once
@@ -51,6 +55,20 @@ struct EncodedSources {
   std::vector<Datum> inputs, outputs;  // of the encoder, first axis: sources
   Tensor mask;                         // int64 (sources, length)
   size_t count = 0;
+  std::vector<size_t> places;  // of the sources among the caller's
+};
+
+// What a decoder keeps of its cross-attention while it runs.
+struct AlignmentRequest {
+  bool mean = false;    // the mean over the selected heads
+  bool heads = false;   // each head by itself, of the layers that give them
+  HeadSelection which;  // what `mean` is taken of
+};
+
+// The weights of one head in one step, one for each position of the source.
+struct HeadWeights {
+  size_t layer = 0, head = 0;
+  std::vector<float> weights;
 };
 
 // A batch in the middle of decoding. Reusable: start() begins anew with other sources, in the memory of the last.
@@ -59,12 +77,16 @@ class Decoder : public StepModel {
   Decoder(std::shared_ptr<const DecoderPlans> plans, const SessionOptions& options);
   ~Decoder() override;
 
-  void start(EncodedSources sources, bool keep_alignments);
+  void start(EncodedSources sources, AlignmentRequest alignments = {});
   Scores step(const std::vector<std::vector<int64_t>>& sequences, std::span<const int32_t> parents) override;
 
-  // Attention of row `row` in step `step`, averaged over heads and over the outputs that give it: one number per
-  // position of the source. Empty if the decoder gives none or start() didn't ask.
+  // True if the decoder, or what it was tapped for, gives weights of the source's positions.
+  bool gives_alignments() const;
+  // Attention of row `row` in step `step`: one number per position of the source. Empty if start() didn't ask.
   std::vector<float> alignment(size_t step, size_t row) const;
+  std::vector<HeadWeights> head_alignments(size_t step, size_t row) const;
+  // Called with every tapped attention, self-attention too.
+  void observe(AttentionObserver observer);
 
  private:
   struct Impl;

@@ -60,6 +60,10 @@ class OptionReader {
       invalid(fmt::format("early_stopping: expected true, false or \"never\", got {}", v->dump()));
     }
   }
+  void read_alignment_heads(std::vector<std::pair<int64_t, int64_t>>& into) const {
+    const json* v = find("alignment_heads");
+    if (v) convert("alignment_heads", [&] { into = v->get<std::vector<std::pair<int64_t, int64_t>>>(); });
+  }
   void read_forced_decoder_ids(std::vector<std::pair<int64_t, int64_t>>& into) const {
     const json* v = find("forced_decoder_ids");
     if (!v) return;
@@ -117,6 +121,7 @@ void read_options(const json& object, GenerationOptions& o) {
   in.read_token_lists("decoder_input_ids", o.decoder_input_ids);
   in.read_forced_decoder_ids(o.forced_decoder_ids);
   in.read("output_alignments", o.output_alignments);
+  in.read_alignment_heads(o.alignment_heads);
 }
 
 std::optional<json> read_json(const std::filesystem::path& file) {

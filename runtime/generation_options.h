@@ -55,6 +55,8 @@ struct GenerationOptions {
 
   // --- output
   bool output_alignments = false;
+  // (layer, head) of cross-attention that alignments are made from (Whisper's configuration has them); empty: all.
+  std::vector<std::pair<int64_t, int64_t>> alignment_heads;
 };
 
 // Sets what `json` (an object; unknown names are left alone) gives. Throws Error(kInvalidArgument) that names the

@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "graph/io/reader.h"
-#include "runtime/cross_attention.h"
 #include "runtime/decoder.h"
 #include "runtime/folder.h"
 #include "runtime/source_batch.h"
@@ -43,40 +42,64 @@ struct Generator::Impl {
                       std::vector<std::vector<Generation>>& results);
   std::vector<std::vector<int64_t>> prompts(const SourceBatch& batch, const GenerationOptions& o) const;
   EncodedSources encode(const SourceBatch& batch);
+  void show_encoder(const EncodedSources& sources) const;
   Generation finish(Hypothesis hypothesis, size_t prompt_length, bool alignment) const;
+  Model read(const std::filesystem::path& file) const;
+  AttentionTaps tap(Model& model, bool encoder) const;
 
   GeneratorOptions options;
   GenerationOptions defaults;
   GenerationTiming timing;
   std::shared_ptr<const Plan> encoder_plan, whole_plan;
   std::shared_ptr<const DecoderPlans> decoder_plans;
+  AttentionTaps encoder_taps;
   std::unique_ptr<Session> encoder;
   std::unique_ptr<Decoder> decoder;
   std::unique_ptr<WholeModel> whole;
 };
 
+Model Generator::Impl::read(const std::filesystem::path& file) const {
+  Model model = read_model(file);
+  if (options.prepare) within([&] { return file.filename().string(); }, [&] { options.prepare(model); });
+  return model;
+}
+
+AttentionTaps Generator::Impl::tap(Model& model, bool encoder) const {
+  const bool observed = static_cast<bool>(options.observer);
+  if (!observed && (encoder || !options.alignments)) return {};
+  TapOptions o;
+  o.encoder = encoder;
+  o.self = o.contexts = observed;
+  o.each_head = options.each_head || observed;
+  // Each head of every layer is wanted: the selection is then only for the mean.
+  if (!o.each_head) o.cross = options.alignment_heads;
+  return tap_attention(*model.graph, o);
+}
+
 void Generator::Impl::load(const ModelFiles& files) {
+  if (options.alignment_heads.empty()) options.alignment_heads.pairs = defaults.alignment_heads;
   PlanOptions plan_options;
   plan_options.kernels = options.kernels;
-  const auto compile = [&](const std::filesystem::path& file) {
-    return within(file.filename().string(), [&] { return Plan::compile(read_model(file), plan_options); });
+  const auto compile = [&](const std::filesystem::path& file, const Model& model) {
+    return within(file.filename().string(), [&] { return Plan::compile(model, plan_options); });
   };
   if (!files.whole.empty()) {
-    whole_plan = compile(files.whole);
+    whole_plan = compile(files.whole, read(files.whole));
     return;
   }
-  encoder_plan = compile(files.encoder);
+  Model source = read(files.encoder);
+  encoder_taps = tap(source, true);
+  encoder_plan = compile(files.encoder, source);
   std::optional<Model> first, with_past;
-  if (!files.decoder.empty()) first = read_model(files.decoder);
-  if (!files.decoder_with_past.empty()) with_past = read_model(files.decoder_with_past);
-  if (options.alignments) {
-    if (first) give_cross_attention_weights(*first->graph);
-    if (with_past) give_cross_attention_weights(*with_past->graph);
-  }
-  const DecoderModels models{first ? &*first : &*with_past, first && with_past ? &*with_past : nullptr};
+  if (!files.decoder.empty()) first = read(files.decoder);
+  if (!files.decoder_with_past.empty()) with_past = read(files.decoder_with_past);
+  DecoderModels models{first ? &*first : &*with_past, first && with_past ? &*with_past : nullptr, {}, {}};
+  models.first_taps = tap(first ? *first : *with_past, false);
+  if (models.with_past) models.with_past_taps = tap(*with_past, false);
+  std::vector<Plan::Port> encoded = encoder_plan->outputs();
+  encoded.resize(encoded.size() - encoder_taps.added_outputs);
   decoder_plans = within("decoder", [&] {
-    return std::make_shared<const DecoderPlans>(models, DecoderGraph{encoder_plan->inputs(), encoder_plan->outputs()},
-                                                options.kernels);
+    return std::make_shared<const DecoderPlans>(models, DecoderGraph{encoder_plan->inputs(), encoded}, options.kernels);
   });
 }
 
@@ -87,6 +110,7 @@ void Generator::Impl::open_sessions() {
   }
   encoder = std::make_unique<Session>(encoder_plan, options.session);
   decoder = std::make_unique<Decoder>(decoder_plans, options.session);
+  if (options.observer) decoder->observe(options.observer);
 }
 
 // The tokens that each source's output starts with.
@@ -118,6 +142,7 @@ EncodedSources Generator::Impl::encode(const SourceBatch& batch) {
   sources.inputs = batch.encoder_inputs;
   sources.mask = batch.mask;
   sources.count = batch.sources.size();
+  sources.places = batch.sources;
   std::vector<Datum> inputs = sources.inputs;
   encoder->run(inputs, sources.outputs);
   for (Datum& d : sources.outputs)
@@ -129,13 +154,26 @@ EncodedSources Generator::Impl::encode(const SourceBatch& batch) {
     const std::vector<int64_t> ones(static_cast<size_t>(memory.dim(0) * length), 1);
     sources.mask = Tensor::from<int64_t>({memory.dim(0), length}, ones);
   }
+  if (options.observer) show_encoder(sources);
   return sources;
 }
 
+void Generator::Impl::show_encoder(const EncodedSources& sources) const {
+  for (const AttentionTap& t : encoder_taps.taps)
+    options.observer({t, true, sources.outputs[t.weights].tensor(), sources.outputs[t.context].tensor(), sources.places,
+                      sources.mask});
+}
+
 Generation Generator::Impl::finish(Hypothesis hypothesis, size_t prompt_length, bool alignment) const {
-  Generation g{std::move(hypothesis.tokens), prompt_length, hypothesis.score, {}};
-  for (size_t t = 0; alignment && t < hypothesis.rows.size(); ++t)
-    g.alignment.push_back(decoder->alignment(t, static_cast<size_t>(hypothesis.rows[t])));
+  Generation g{std::move(hypothesis.tokens), prompt_length, hypothesis.score, {}, {}};
+  for (size_t t = 0; alignment && t < hypothesis.rows.size(); ++t) {
+    const auto row = static_cast<size_t>(hypothesis.rows[t]);
+    g.alignment.push_back(decoder->alignment(t, row));
+    auto heads = decoder->head_alignments(t, row);
+    if (t == 0)
+      for (const HeadWeights& h : heads) g.heads.push_back({h.layer, h.head, {}});
+    for (size_t i = 0; i < heads.size(); ++i) g.heads[i].weights.push_back(std::move(heads[i].weights));
+  }
   return g;
 }
 
@@ -146,7 +184,9 @@ void Generator::Impl::generate_group(const SourceBatch& batch, const GenerationO
   timing.encode_ms += milliseconds(started);
   const auto decoding = Clock::now();
   const auto starts = prompts(batch, o);
-  decoder->start(std::move(sources), o.output_alignments);
+  AlignmentRequest alignments;
+  if (o.output_alignments) alignments = {true, options.each_head, options.alignment_heads};
+  decoder->start(std::move(sources), std::move(alignments));
   const TokenCallback in_order = [&](size_t source, size_t sequence, int64_t token) {
     callback(batch.sources[source], sequence, token);
   };
@@ -162,6 +202,9 @@ void Generator::Impl::generate_group(const SourceBatch& batch, const GenerationO
 std::vector<std::vector<Generation>> Generator::Impl::generate(const TensorMap& inputs, const GenerationOptions& o,
                                                                const TokenCallback& callback) {
   check(o);
+  if (o.output_alignments && (whole || !decoder->gives_alignments()))
+    throw Error(Error::Kind::kUnsupported,
+                "the model gives no alignments: its decoder has no fused cross-attention and no output with weights");
   timing = {};
   const auto& ports = whole ? whole->inputs() : encoder->plan().inputs();
   const auto batches = make_batches(inputs, ports, o);
@@ -177,7 +220,7 @@ std::vector<std::vector<Generation>> Generator::Impl::generate(const TensorMap& 
     auto tokens = whole->run(batch, o);
     timing.decode_ms += milliseconds(started);
     for (size_t i = 0; i < tokens.size(); ++i)
-      results[batch.sources[i]].push_back({std::move(tokens[i]), 0, std::nullopt, {}});
+      results[batch.sources[i]].push_back({std::move(tokens[i]), 0, std::nullopt, {}, {}});
   }
   return results;
 }
@@ -204,6 +247,7 @@ Generator Generator::replica() const {
   copy->encoder_plan = impl_->encoder_plan;
   copy->whole_plan = impl_->whole_plan;
   copy->decoder_plans = impl_->decoder_plans;
+  copy->encoder_taps = impl_->encoder_taps;
   copy->open_sessions();
   return Generator(std::move(copy));
 }

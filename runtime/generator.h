@@ -2,10 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "runtime/attention_taps.h"
 #include "runtime/generation_options.h"
 #include "runtime/search.h"
 #include "runtime/session.h"
@@ -18,6 +20,20 @@ struct GeneratorOptions {
   // The weights of cross-attention become outputs of the decoder, where it has ai.attune Attention nodes; needed for
   // GenerationOptions::output_alignments, unless the files give them anyway.
   bool alignments = false;
+  // Layers and heads that alignments are the mean of; empty: alignment_heads of the folder's configuration, or all.
+  HeadSelection alignment_heads;
+  // Keeps the weights of every head of every layer too: Generation::heads.
+  bool each_head = false;
+  // Is shown the weights and contexts of every ai.attune Attention, of the encoder too; may be empty.
+  AttentionObserver observer;
+  // Called with each model of the folder before it is compiled (say, to fuse its attentions); may be empty.
+  std::function<void(Model&)> prepare;
+};
+
+// The weights of one head of cross-attention, as Generation::alignment.
+struct HeadAlignment {
+  size_t layer = 0, head = 0;
+  std::vector<std::vector<float>> weights;
 };
 
 struct Generation {
@@ -26,6 +42,7 @@ struct Generation {
   std::optional<float> score;  // beam search: as Hugging Face's sequences_scores
   // If asked for: per new token a weight for each position of the source, following the tokens of this hypothesis.
   std::vector<std::vector<float>> alignment;
+  std::vector<HeadAlignment> heads;  // if the generator was loaded with each_head
 };
 
 // Time of the last generate(), for benchmarks.

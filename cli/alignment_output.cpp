@@ -1,0 +1,89 @@
+#include "cli/alignment_output.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "cli/command.h"
+#include "cli/generation_text.h"
+#include "convert/convert.h"
+
+namespace attune::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
+
+int64_t number(std::string_view text, std::string_view whole) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty())
+    invalid(fmt::format("--alignment-heads {}: expected a head, or LAYER.HEAD", whole));
+  return value;
+}
+
+// Every head can be chosen in these.
+bool holds_each_head(const std::string& file) {
+  const fs::path extension = fs::path(file).extension();
+  return extension == ".html" || extension == ".json";
+}
+
+}  // namespace
+
+void AlignmentOutput::add_options(CLI::App& command) {
+  command.add_option("--alignment", file,
+                     "Draw the alignment to FILE.svg, .png, .html or .json (these: each head too)");
+  command.add_flag("--show-alignment", show, "Print the alignment: rows output tokens, columns input tokens, percent");
+  command
+      .add_option("--alignment-layers", layers,
+                  "Decoder layers whose cross-attention is averaged, from 0; -1: the last (default: all)")
+      ->delimiter(',');
+  command.add_option("--alignment-heads", heads, "Heads of these layers, from 0, or LAYER.HEAD (default: all)")
+      ->delimiter(',');
+}
+
+HeadSelection AlignmentOutput::selection() const {
+  HeadSelection s;
+  s.layers = layers;
+  for (const std::string& head : heads) {
+    const size_t dot = head.find('.');
+    if (dot == std::string::npos) {
+      s.heads.push_back(number(head, head));
+    } else {
+      s.pairs.emplace_back(number(std::string_view(head).substr(0, dot), head),
+                           number(std::string_view(head).substr(dot + 1), head));
+    }
+  }
+  if (!s.pairs.empty() && (!s.heads.empty() || !s.layers.empty()))
+    invalid("--alignment-heads: LAYER.HEAD can't be combined with plain heads or --alignment-layers");
+  return s;
+}
+
+void AlignmentOutput::prepare(GeneratorOptions& options, const GenerationOptions& request) const {
+  options.alignments = request.output_alignments;
+  if (!options.alignments) return;
+  options.alignment_heads = selection();
+  if (options.alignment_heads.empty()) options.alignment_heads.pairs = request.alignment_heads;
+  options.each_head = holds_each_head(file);
+  options.prepare = fuse;
+}
+
+void AlignmentOutput::draw(const std::vector<std::vector<Generation>>& generations,
+                           const std::vector<std::vector<int64_t>>& sources, const Tokenizers& tokenizers,
+                           const std::vector<std::string>& titles) const {
+  if (sources.size() != generations.size()) invalid("an alignment picture needs a source of tokens");
+  for (size_t i = 0; i < generations.size(); ++i) {
+    AlignmentPicture p = picture_of(generations[i].front(), sources[i], tokenizers);
+    if (i < titles.size()) p.title = titles[i];
+    if (show) print(alignment_text(p, 0, terminal_has_colour(), terminal_width()));
+    if (file.empty()) continue;
+    fs::path numbered = file;
+    if (i > 0)
+      numbered.replace_filename(fmt::format("{}-{}{}", numbered.stem().string(), i + 1, numbered.extension().string()));
+    write_alignment(p, numbered.string());
+  }
+}
+
+}  // namespace attune::cli
