@@ -11,6 +11,7 @@
 #include "ops/op.h"
 #include "ops/schema/expand.h"
 #include "ops/support/attention_parts.h"
+#include "runtime/widen.h"
 
 namespace attune {
 namespace {
@@ -40,6 +41,7 @@ PreparedGraph::PreparedGraph(const Model& model, const std::set<std::string>& fi
   }
   fold(*graph_);
   graph_->erase_unused();
+  widen();
   std::unordered_set<const Value*> fixed;
   for (const Value* v : graph_->inputs())
     if (fixed_inputs.contains(std::string(v->name()))) fixed.insert(v);
@@ -108,6 +110,19 @@ void PreparedGraph::replace(Node* call, const Function& function, const std::str
     origins_[node] = origin;
     for (Graph* body : node->subgraphs()) body->for_each_node([&](Node& inner) { origins_[&inner] = origin; });
   }
+}
+
+void PreparedGraph::widen() {
+  if (!has_halves(*graph_)) return;
+  try {
+    const Inference types(*graph_, model_opsets_);
+  } catch (const Error&) {
+    return;  // what contradicts is reported when it runs
+  }
+  constexpr int64_t kOpset = 24;
+  const auto origin = std::make_shared<const Origin>(
+      Origin{{}, std::make_shared<const OpsetImports>(OpsetImports{{"", kOpset}}), nullptr});
+  widen_halves(*graph_, [&](Node& cast) { origins_[&cast] = origin; });
 }
 
 // `fixed`: values that stay the same over many runs of the graph; grows by what depends on them alone.

@@ -17,8 +17,9 @@ using OpsetImports = std::map<std::string, int64_t>;
 class PreparedGraph {
  public:
   // Copies the graph of `model`. Model-local functions are inlined, operators without a kernel whose schema has a
-  // body become that body, and attentions whose memory depends on `fixed_inputs` alone (or, in the body of a loop, on
-  // what lies outside) are split in two. Throws Error(kInvalidModel) where functions call themselves.
+  // body become that body, halves between operators become float32 (see widen.h), and attentions whose memory depends
+  // on `fixed_inputs` alone (or, in the body of a loop, on what lies outside) are split in two. Throws
+  // Error(kInvalidModel) where functions call themselves.
   PreparedGraph(const Model& model, const std::set<std::string>& fixed_inputs);
 
   Graph& graph() const { return *graph_; }
@@ -37,6 +38,7 @@ class PreparedGraph {
   bool inline_model_functions(const Model& model);
   bool expand_schema_functions();
   void replace(Node* call, const Function& function, const std::string& key);
+  void widen();
   void split_attentions(Graph& graph, std::unordered_set<const Value*> fixed);
   void fold(Graph& graph);
   void fold(Node& node);

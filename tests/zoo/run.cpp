@@ -12,6 +12,7 @@
 
 #include "convert/convert.h"
 #include "graph/io/reader.h"
+#include "tests/support/instruction_set.h"
 #include "tests/support/recorded.h"
 #include "tests/support/recorded_generation.h"
 #include "tests/support/temporary_folder.h"
@@ -178,5 +179,6 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: attune_zoo ZOO [PART_OF_PATH]\n");
     return 2;
   }
+  attune::test::limit_instruction_set();
   return attune::run_zoo(argv[1], argc == 3 ? argv[2] : "");
 }
