@@ -1,6 +1,7 @@
 // Concat.
 #include "ops/op.h"
 #include "ops/support/copy.h"
+#include "ops/support/packed_types.h"
 #include "ops/support/prepare.h"
 
 namespace attune {
@@ -12,6 +13,7 @@ class ConcatKernel final : public Kernel {
 
   void run(KernelCall& call) const override {
     const Tensor& first = call.input(0);
+    if (run_in_bytes(*this, call, first)) return;
     const size_t axis = normalize_axis(axis_, first.rank());
     const DataType type = first.type();
     Shape shape = first.shape();

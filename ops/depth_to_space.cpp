@@ -3,6 +3,7 @@
 
 #include "ops/op.h"
 #include "ops/support/copy.h"
+#include "ops/support/packed_types.h"
 #include "ops/support/prepare.h"
 
 namespace attune {
@@ -34,6 +35,7 @@ class BlockKernel final : public Kernel {
 
   void run(KernelCall& call) const override {
     const Tensor& in = call.input(0);
+    if (run_in_bytes(*this, call, in)) return;
     expect_rank(in, 0, 4);
     const int64_t blocks = block_ * block_;
     const Shape& s = in.shape();

@@ -3,6 +3,7 @@
 
 #include "ops/op.h"
 #include "ops/support/copy.h"
+#include "ops/support/packed_types.h"
 #include "ops/support/prepare.h"
 
 namespace attune {
@@ -17,6 +18,7 @@ class ExpandKernel final : public Kernel {
     for (const int64_t size : asked)
       if (size < 0) fail_input(1, "sizes", asked.to_string());
     const Shape shape = broadcast(call.input(0).shape(), asked);
+    if (run_in_bytes(*this, call, call.input(0))) return;
     if (shape.count() == call.input(0).count()) {
       const Datum taken = call.take(0);
       call.set_output(0, taken.tensor().reshaped(shape));
@@ -36,6 +38,7 @@ class TileKernel final : public Kernel {
 
   void run(KernelCall& call) const override {
     const Tensor& in = call.input(0);
+    if (run_in_bytes(*this, call, in)) return;
     const Shape repeats = read_integers(call, 1);
     if (repeats.rank() != in.rank())
       fail_input(1, fmt::format("{} repeats", in.rank()), fmt::format("{}", repeats.rank()));

@@ -6,6 +6,7 @@
 #include "ops/op.h"
 #include "ops/support/elements.h"
 #include "ops/support/loop.h"
+#include "ops/support/packed_types.h"
 #include "ops/support/prepare.h"
 
 namespace attune {
@@ -17,6 +18,7 @@ class GatherKernel final : public Kernel {
 
   void run(KernelCall& call) const override {
     const Tensor& data = call.input(0);
+    if (run_in_bytes(*this, call, data)) return;
     const Tensor& indices = call.input(1);
     const size_t axis = normalize_axis(axis_, data.rank());
     Shape shape = data.shape().first(axis);
@@ -58,6 +60,7 @@ class GatherElementsKernel final : public Kernel {
 
   void run(KernelCall& call) const override {
     const Tensor& data = call.input(0);
+    if (run_in_bytes(*this, call, data)) return;
     const Tensor& indices = call.input(1);
     expect_rank(indices, 1, data.rank());
     const size_t axis = normalize_axis(axis_, data.rank());
@@ -94,6 +97,7 @@ class GatherNdKernel final : public Kernel {
 
   void run(KernelCall& call) const override {
     const Tensor& data = call.input(0);
+    if (run_in_bytes(*this, call, data)) return;
     const Tensor& indices = call.input(1);
     if (indices.rank() == 0) fail_input(1, "rank 1 or more", "a scalar");
     const int64_t depth = indices.shape().back();

@@ -4,6 +4,7 @@
 #include "ops/op.h"
 #include "ops/support/cast.h"
 #include "ops/support/elements.h"
+#include "ops/support/packed_types.h"
 #include "ops/support/prepare.h"
 
 namespace attune {
@@ -38,6 +39,7 @@ class CompressKernel final : public Kernel {
       : flat_(!context.node().has("axis")), axis_(context.node().attr_int("axis", 0)) {}
 
   void run(KernelCall& call) const override {
+    if (run_in_bytes(*this, call, call.input(0))) return;
     const Tensor in = flat_ ? call.input(0).reshaped({call.input(0).count()}) : call.input(0);
     const Tensor& condition = call.input(1);
     expect_type(condition, 1, DataType::kBool);

@@ -4,6 +4,7 @@
 #include "ops/op.h"
 #include "ops/support/elements.h"
 #include "ops/support/loop.h"
+#include "ops/support/packed_types.h"
 #include "ops/support/prepare.h"
 
 namespace attune {
@@ -20,6 +21,7 @@ class ReverseSequenceKernel final : public Kernel {
 
   void run(KernelCall& call) const override {
     const Tensor& in = call.input(0);
+    if (run_in_bytes(*this, call, in)) return;
     const Tensor& lengths = call.input(1);
     if (in.rank() < 2) fail_input(0, "rank 2 or more", in.shape().to_string());
     expect_type(lengths, 1, DataType::kInt64);

@@ -5,6 +5,7 @@
 #include "ops/support/elements.h"
 #include "ops/support/half.h"
 #include "ops/support/loop.h"
+#include "ops/support/packed_types.h"
 #include "ops/support/prepare.h"
 
 namespace attune {
@@ -79,6 +80,7 @@ class ScatterElementsKernel final : public Kernel {
   void run(KernelCall& call) const override {
     const Tensor& indices = call.input(1);
     const Tensor& updates = call.input(2);
+    if (reduction_ == Reduction::kNone && run_in_bytes(*this, call, updates)) return;
     expect_type(updates, 2, call.input(0).type());
     const Shape shape = call.input(0).shape();
     expect_rank(indices, 1, shape.rank());
@@ -118,6 +120,7 @@ class ScatterNdKernel final : public Kernel {
   void run(KernelCall& call) const override {
     const Tensor& indices = call.input(1);
     const Tensor& updates = call.input(2);
+    if (reduction_ == Reduction::kNone && run_in_bytes(*this, call, updates)) return;
     expect_type(updates, 2, call.input(0).type());
     const Shape shape = call.input(0).shape();
     if (indices.rank() == 0) fail_input(1, "rank 1 or more", "a scalar");

@@ -6,6 +6,7 @@
 
 #include "ops/op.h"
 #include "ops/support/copy.h"
+#include "ops/support/packed_types.h"
 #include "ops/support/prepare.h"
 #include "ops/support/view.h"
 
@@ -45,6 +46,7 @@ class SliceKernel final : public Kernel {
 
   void run(KernelCall& call) const override {
     const Tensor& in = call.input(0);
+    if (run_in_bytes(*this, call, in)) return;
     std::array<Range, Shape::kMaxRank> ranges;
     for (size_t i = 0; i < in.rank(); ++i) ranges[i] = {0, 1, in.dim(i)};
     read_ranges(call, in.shape(), ranges);

@@ -3,6 +3,7 @@
 
 #include "ops/op.h"
 #include "ops/support/elements.h"
+#include "ops/support/packed_types.h"
 #include "ops/support/prepare.h"
 
 namespace attune {
@@ -16,6 +17,7 @@ class TensorScatterKernel final : public Kernel {
 
   void run(KernelCall& call) const override {
     const Tensor& update = call.input(1);
+    if (run_in_bytes(*this, call, update)) return;
     const Shape shape = call.input(0).shape();
     expect_type(update, 1, call.input(0).type());
     const size_t axis = normalize_axis(axis_, shape.rank());

@@ -3,6 +3,7 @@
 
 #include "ops/op.h"
 #include "ops/support/copy.h"
+#include "ops/support/packed_types.h"
 #include "ops/support/prepare.h"
 
 namespace attune {
@@ -15,6 +16,7 @@ class TransposeKernel final : public Kernel {
 
   void run(KernelCall& call) const override {
     const Tensor& in = call.input(0);
+    if (run_in_bytes(*this, call, in)) return;
     const Shape permutation = permutation_of(in.rank());
     const Shape strides = strides_of(in);
     Shape shape;

@@ -3,6 +3,7 @@
 
 #include "ops/op.h"
 #include "ops/support/elements.h"
+#include "ops/support/packed_types.h"
 #include "ops/support/prepare.h"
 
 namespace attune {
@@ -14,6 +15,7 @@ class TriluKernel final : public Kernel {
 
   void run(KernelCall& call) const override {
     const Tensor& in = call.input(0);
+    if (run_in_bytes(*this, call, in)) return;
     if (in.rank() < 2) fail_input(0, "rank 2 or more", in.shape().to_string());
     // Beyond +-2^40 all matrices are wholly in or out.
     const int64_t k = call.has(1) ? std::clamp(read_integer(call, 1), -(int64_t{1} << 40), int64_t{1} << 40) : 0;

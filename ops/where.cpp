@@ -2,6 +2,7 @@
 #include "ops/op.h"
 #include "ops/support/elements.h"
 #include "ops/support/loop.h"
+#include "ops/support/packed_types.h"
 #include "ops/support/prepare.h"
 #include "ops/support/vector_math.h"
 
@@ -49,6 +50,7 @@ class WhereKernel final : public Kernel {
   void run(KernelCall& call) const override {
     const Tensor& condition = call.input(0);
     const Tensor& x = call.input(1);
+    if (run_in_bytes(*this, call, x)) return;
     const Tensor& y = call.input(2);
     expect_type(condition, 0, DataType::kBool);
     expect_type(y, 2, x.type());

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 #include "ops/support/copy.h"
+#include "ops/support/packed_types.h"
 #include "ops/support/view.h"
 
 namespace attune {
@@ -17,6 +20,8 @@ namespace {
 }  // namespace
 
 Tensor part_of(const Tensor& in, size_t axis, int64_t begin, int64_t count, BufferPool* pool) {
+  if (is_packed(in.type()))
+    return pack_bytes(part_of(spread_to_bytes(in, pool), axis, begin, count, pool), in.type(), pool);
   Shape shape = in.shape();
   shape[axis] = count;
   const Shape strides = strides_of(in);
@@ -56,28 +61,27 @@ Tensor concatenate(std::span<const Tensor> parts, size_t axis, BufferPool* pool)
     if (!fits) fail_part(part, first, axis);
     shape[axis] += part.dim(axis);
   }
-  Tensor out = Tensor::allocate(first.type(), shape, pool);
+  const bool packed = is_packed(first.type());
+  Tensor out = Tensor::allocate(packed ? DataType::kUInt8 : first.type(), shape, pool);
   int64_t at = 0;
   for (const Tensor& part : parts) {
-    copy_part(part, out, axis, at);
+    copy_part(packed ? spread_to_bytes(part, pool) : part, out, axis, at);
     at += part.dim(axis);
   }
-  return out;
+  return packed ? pack_bytes(out, first.type(), pool) : out;
 }
 
 Tensor stack(std::span<const Tensor> parts, size_t axis, BufferPool* pool) {
   const Tensor& first = parts.front();
   Shape unit = first.shape();
   unit.insert(axis, 1);
-  Shape shape = unit;
-  shape[axis] = static_cast<int64_t>(parts.size());
-  Tensor out = Tensor::allocate(first.type(), shape, pool);
-  int64_t at = 0;
+  std::vector<Tensor> units;
+  units.reserve(parts.size());
   for (const Tensor& part : parts) {
     if (part.type() != first.type() || part.shape() != first.shape()) fail_part(part, first, axis);
-    copy_part(part.to_contiguous(pool).reshaped(unit), out, axis, at++);
+    units.push_back(part.to_contiguous(pool).reshaped(unit));
   }
-  return out;
+  return concatenate(units, axis, pool);
 }
 
 }  // namespace attune
