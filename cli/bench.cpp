@@ -21,7 +21,7 @@ struct Options {
   std::string folder, ids, features;
   int64_t new_tokens = 32, batch = 0, beams = 1;
   int threads = 0, rounds = 3;
-  bool profile = false;
+  bool profile = false, cache = false;
   bool json = false;
 };
 
@@ -68,6 +68,7 @@ int bench(const Options& o) {
   Profile profile;
   GeneratorOptions options;
   options.session.threads = o.threads;
+  options.cache = o.cache;
   if (o.profile) options.session.profile = &profile;
   Generator generator = Generator::load(o.folder, options);
   const GenerationOptions search = plain_search(generator.defaults(), o);
@@ -109,6 +110,7 @@ Action add_bench(CLI::App& command) {
   command.add_option("--threads", o->threads, "Threads; 0: the physical cores");
   command.add_option("--rounds", o->rounds, "Rounds, of which the medians are given")->capture_default_str();
   command.add_flag("--profile", o->profile, "Print the time of each node in the last round");
+  command.add_flag("--cache", o->cache, "Keep packed weights in a file in the folder, for a quick start");
   command.add_flag("--json", o->json, "Print JSON: encode_ms, step_ms, tokens");
   return [o] { return bench(*o); };
 }

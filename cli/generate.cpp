@@ -25,7 +25,7 @@ struct Options {
   int threads = 0;
   AlignmentOutput alignment;
   bool alignments = false;
-  bool json = false;
+  bool json = false, cache = false;
 };
 
 struct Request {
@@ -175,6 +175,7 @@ int generate(const Options& o) {
 
   GeneratorOptions options;
   options.session.threads = o.threads;
+  options.cache = o.cache;
   o.alignment.prepare(options, request.options);
   Generator generator = Generator::load(o.folder, options);
   const auto generations = generator.generate(request.inputs, request.options);
@@ -203,6 +204,7 @@ Action add_generate(CLI::App& command) {
   command.add_option("--threads", o->threads, "Threads; 0: the physical cores");
   command.add_flag("--alignments", o->alignments, "Give the weights of cross-attention (with --json)");
   o->alignment.add_options(command);
+  command.add_flag("--cache", o->cache, "Keep packed weights in a file in the folder, for a quick start");
   command.add_flag("--json", o->json, "Print JSON: sequences, scores, alignments");
   return [o] { return generate(*o); };
 }

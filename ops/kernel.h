@@ -18,6 +18,7 @@
 namespace attune {
 
 class KernelCall;
+class PanelStore;
 
 // Figures of one call, for --profile.
 struct KernelCost {
@@ -52,7 +53,8 @@ class Subprogram {
 // Machine and precision choices of a plan that kernels follow.
 struct KernelOptions {
   bool pack_weights = true;  // false: keep weights as they are (less memory, slower)
-  // Rounds products of float inputs to lower precision where the machine gains: never by default.
+  // Packed weights that outlive the process (see panel_store.h); null: packed when a plan is made.
+  std::shared_ptr<PanelStore> panel_store;
 };
 
 // What a kernel may know when it is made.

@@ -10,6 +10,7 @@
 #include "graph/io/reader.h"
 #include "runtime/decoder.h"
 #include "runtime/folder.h"
+#include "runtime/panel_cache.h"
 #include "runtime/source_batch.h"
 #include "runtime/whole_model.h"
 
@@ -29,12 +30,26 @@ std::filesystem::path configuration_folder(const std::filesystem::path& folder) 
   return !there(folder) && there(folder / "..") ? folder / ".." : folder;
 }
 
+// The files of a folder that weights may come from.
+std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder,
+                                                const std::filesystem::path& cache) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::filesystem::path& p = entry.path();
+    const bool hidden = p.filename().string().starts_with('.');
+    if (entry.is_regular_file() && !hidden && p.extension() != ".json" && p.extension() != cache.extension())
+      files.push_back(p);
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 }  // namespace
 
 struct Generator::Impl {
   explicit Impl(const GeneratorOptions& o) : options(o) {}
 
-  void load(const ModelFiles& files);
+  void load(const ModelFiles& files, const KernelOptions& kernels);
   void open_sessions();
   std::vector<std::vector<Generation>> generate(const TensorMap& inputs, const GenerationOptions& o,
                                                 const TokenCallback& callback);
@@ -76,10 +91,10 @@ AttentionTaps Generator::Impl::tap(Model& model, bool encoder) const {
   return tap_attention(*model.graph, o);
 }
 
-void Generator::Impl::load(const ModelFiles& files) {
+void Generator::Impl::load(const ModelFiles& files, const KernelOptions& kernels) {
   if (options.alignment_heads.empty()) options.alignment_heads.pairs = defaults.alignment_heads;
   PlanOptions plan_options;
-  plan_options.kernels = options.kernels;
+  plan_options.kernels = kernels;
   const auto compile = [&](const std::filesystem::path& file, const Model& model) {
     return within(file.filename().string(), [&] { return Plan::compile(model, plan_options); });
   };
@@ -99,7 +114,7 @@ void Generator::Impl::load(const ModelFiles& files) {
   std::vector<Plan::Port> encoded = encoder_plan->outputs();
   encoded.resize(encoded.size() - encoder_taps.added_outputs);
   decoder_plans = within("decoder", [&] {
-    return std::make_shared<const DecoderPlans>(models, DecoderGraph{encoder_plan->inputs(), encoded}, options.kernels);
+    return std::make_shared<const DecoderPlans>(models, DecoderGraph{encoder_plan->inputs(), encoded}, kernels);
   });
 }
 
@@ -234,7 +249,17 @@ Generator Generator::load(const std::filesystem::path& folder, const GeneratorOp
   auto impl = std::make_unique<Impl>(options);
   impl->defaults = options_of(folder);
   within(folder.string(), [&] {
-    impl->load(find_model_files(folder));
+    KernelOptions kernels = options.kernels;
+    std::shared_ptr<PanelCache> cache;
+    if (options.cache) {
+      const std::filesystem::path file = panel_cache_file(folder);
+      const std::string which = fmt::format("alignments {}, observer {}, prepare {}", options.alignments,
+                                            static_cast<bool>(options.observer), static_cast<bool>(options.prepare));
+      cache = std::make_shared<PanelCache>(file, weight_files(folder, file), which);
+      kernels.panel_store = cache;
+    }
+    impl->load(find_model_files(folder), kernels);
+    if (cache) within(panel_cache_file(folder).filename().string(), [&] { cache->save(); });
     impl->open_sessions();
   });
   return Generator(std::move(impl));

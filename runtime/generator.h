@@ -26,6 +26,8 @@ struct GeneratorOptions {
   bool each_head = false;
   // Is shown the weights and contexts of every ai.attune Attention, of the encoder too; may be empty.
   AttentionObserver observer;
+  // Keep packed weights in a file in the folder, or use those that are there (see panel_cache.h).
+  bool cache = false;
   // Called with each model of the folder before it is compiled (say, to fuse its attentions); may be empty.
   std::function<void(Model&)> prepare;
 };

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "ops/support/attention_inputs.h"
@@ -30,21 +29,11 @@ size_t source_of(size_t operand, Has&& has) {
   return operand;
 }
 
-// The weights of all three operands side by side; nothing if they don't fit together.
-Tensor join_weights(const std::array<const Tensor*, 3>& w) {
-  const int64_t inner = w[0]->dim(0);
-  for (const Tensor* t : w)
-    if (t->rank() != 2 || t->dim(0) != inner || t->type() != w[0]->type()) return {};
-  const Tensor joint = Tensor::allocate(w[0]->type(), {inner, w[0]->dim(1) + w[1]->dim(1) + w[2]->dim(1)});
-  const size_t element = storage_bytes(joint.type(), 1);
-  auto* to = const_cast<std::byte*>(joint.raw());
-  for (int64_t i = 0; i < inner; ++i)
-    for (const Tensor* t : w) {
-      const size_t bytes = static_cast<size_t>(t->dim(1)) * element;
-      std::memcpy(to, t->raw() + static_cast<size_t>(i) * bytes, bytes);
-      to += bytes;
-    }
-  return joint;
+// Weights that can stand side by side in one product.
+bool fit_together(const std::array<const Tensor*, 3>& w) {
+  return std::all_of(w.begin(), w.end(), [&](const Tensor* t) {
+    return t->rank() == 2 && t->dim(0) == w[0]->dim(0) && t->type() == w[0]->type();
+  });
 }
 
 void project_double(const Tensor& x, const Tensor* w, const Tensor* b, Tensor& out) {
@@ -91,22 +80,20 @@ AttentionProjections::AttentionProjections(const KernelContext& context) {
     joint = joint && weights[i] && source == node.input(kAttentionQuery) &&
             (!context.has_input(bias_input(i)) || context.constant(bias_input(i)));
   }
-  if (joint) {
-    if (const Tensor all = join_weights(weights); all.defined()) {
-      joint_ = std::make_unique<LinearWeights>(all, false, context.options());
-      for (size_t i = 0; i < 3; ++i) {
-        joint_columns_[i] = weights[i]->dim(1);
-        const size_t begin = joint_bias_.size();
-        joint_bias_.resize(begin + static_cast<size_t>(joint_columns_[i]));
-        if (const Tensor* b = context.constant(bias_input(i))) {
-          if (b->rank() != 1 || b->dim(0) != joint_columns_[i] || b->type() != all.type())
-            fail(fmt::format("b_{}", kNames[i]), fmt::format("{} ({})", name(all.type()), joint_columns_[i]), *b);
-          const FloatView<float> values(*b, nullptr);
-          std::copy_n(values.data(), joint_columns_[i], joint_bias_.data() + begin);
-        }
+  if (joint && fit_together(weights)) {
+    joint_ = std::make_unique<LinearWeights>(std::vector{*weights[0], *weights[1], *weights[2]}, context.options());
+    for (size_t i = 0; i < 3; ++i) {
+      joint_columns_[i] = weights[i]->dim(1);
+      const size_t begin = joint_bias_.size();
+      joint_bias_.resize(begin + static_cast<size_t>(joint_columns_[i]));
+      if (const Tensor* b = context.constant(bias_input(i))) {
+        if (b->rank() != 1 || b->dim(0) != joint_columns_[i] || b->type() != weights[0]->type())
+          fail(fmt::format("b_{}", kNames[i]), fmt::format("{} ({})", name(weights[0]->type()), joint_columns_[i]), *b);
+        const FloatView<float> values(*b, nullptr);
+        std::copy_n(values.data(), joint_columns_[i], joint_bias_.data() + begin);
       }
-      return;
     }
+    return;
   }
   for (size_t i = 0; i < 3; ++i)
     if (weights[i]) weights_[i] = std::make_unique<LinearWeights>(*weights[i], false, context.options());

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstring>
 
 #include "ops/support/float_tensor.h"
+#include "ops/support/panel_store.h"
 #include "ops/support/parallel_items.h"
-#include "ops/support/shared_panels.h"
 
 namespace attune {
 
@@ -15,12 +16,50 @@ bool LinearWeights::serves(const Tensor& weights) {
   return weights.rank() == 2 && (t == DataType::kFloat || t == DataType::kFloat16 || t == DataType::kBFloat16);
 }
 
+namespace {
+
+std::shared_ptr<const PanelWeights> panels_of(const PanelSource& source, const PackPanels& pack,
+                                              const KernelOptions& options) {
+  return options.panel_store ? options.panel_store->panels(source, pack) : share_panels(source, pack);
+}
+
+Tensor join(const std::vector<Tensor>& side_by_side) {
+  const int64_t inner = side_by_side.front().dim(0);
+  const DataType type = side_by_side.front().type();
+  int64_t columns = 0;
+  for (const Tensor& t : side_by_side) columns += t.dim(1);
+  Tensor joint = Tensor::allocate(type, {inner, columns});
+  const size_t element = storage_bytes(type, 1);
+  std::byte* to = joint.mutable_raw();
+  for (int64_t i = 0; i < inner; ++i)
+    for (const Tensor& t : side_by_side) {
+      const size_t bytes = static_cast<size_t>(t.dim(1)) * element;
+      std::memcpy(to, t.raw() + static_cast<size_t>(i) * bytes, bytes);
+      to += bytes;
+    }
+  return joint;
+}
+
+}  // namespace
+
 LinearWeights::LinearWeights(const Tensor& weights, bool transposed, const KernelOptions& options)
     : inner_(weights.dim(transposed ? 1 : 0)), columns_(weights.dim(transposed ? 0 : 1)), transposed_(transposed) {
   if (options.pack_weights && inner_ > 0 && columns_ > 0) {
-    panels_ = share_panels(PanelWeights::pack(weights, transposed));
+    panels_ = panels_of(
+        {{weights}, transposed}, [&] { return PanelWeights::pack(weights, transposed); }, options);
   } else {
     plain_ = weights;
+  }
+}
+
+LinearWeights::LinearWeights(std::vector<Tensor> side_by_side, const KernelOptions& options)
+    : inner_(side_by_side.front().dim(0)), columns_(0) {
+  for (const Tensor& t : side_by_side) columns_ += t.dim(1);
+  if (options.pack_weights && inner_ > 0 && columns_ > 0) {
+    const auto pack = [&] { return PanelWeights::pack(join(side_by_side), false); };
+    panels_ = panels_of({side_by_side}, pack, options);
+  } else {
+    plain_ = join(side_by_side);
   }
 }
 
@@ -91,11 +130,15 @@ std::unique_ptr<LinearWeights> LinearWeights::of_input(const KernelContext& cont
   if (!values.defined()) return nullptr;
   const auto [scales, group] = column_scales(*producer, *x, *scale, transposed);
   if (!scales.defined()) return nullptr;
-  return std::make_unique<LinearWeights>(PanelWeights::pack_quantized(values, transposed, scales, group));
+  const auto pack = [&, &scales = scales, group = group] {
+    return PanelWeights::pack_quantized(values, transposed, scales, group);
+  };
+  return std::unique_ptr<LinearWeights>(
+      new LinearWeights(panels_of({{values, scales}, transposed, group}, pack, context.options())));
 }
 
-LinearWeights::LinearWeights(PanelWeights panels)
-    : inner_(panels.inner()), columns_(panels.columns()), panels_(share_panels(std::move(panels))) {}
+LinearWeights::LinearWeights(std::shared_ptr<const PanelWeights> panels)
+    : inner_(panels->inner()), columns_(panels->columns()), panels_(std::move(panels)) {}
 
 void LinearWeights::run(const float* x, int64_t rows, float* y, const Epilogue& epilogue, BufferPool* pool) const {
   if (rows == 0 || columns_ == 0) return;

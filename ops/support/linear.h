@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ops/kernel.h"
 #include "ops/support/panel_weights.h"
@@ -18,7 +19,8 @@ class LinearWeights {
   // `weights`: (K, N), or (N, K) if `transposed`; float, float16 or bfloat16. With options.pack_weights false they are
   // kept by reference, and products go to oneDNN.
   LinearWeights(const Tensor& weights, bool transposed, const KernelOptions& options);
-  explicit LinearWeights(PanelWeights panels);
+  // Several matrices (K, N1), (K, N2) ... of one type side by side: (K, N1 + N2 + ...).
+  LinearWeights(std::vector<Tensor> side_by_side, const KernelOptions& options);
   // True if there is a form for this tensor: rank 2 and one of these types.
   static bool serves(const Tensor& weights);
   // Those of input `i` of a node, if it is such a constant, or a DequantizeLinear of an int8, uint8 or int4 constant
@@ -36,6 +38,8 @@ class LinearWeights {
   std::string implementation() const;
 
  private:
+  explicit LinearWeights(std::shared_ptr<const PanelWeights> panels);
+
   int64_t inner_, columns_;
   std::shared_ptr<const PanelWeights> panels_;
   Tensor plain_;  // if not packed

@@ -164,6 +164,45 @@ int64_t PanelWeights::padded_inner() const {
   return (groups_ - 1) * padded_group() + (last + row_step() - 1) / row_step() * row_step();
 }
 
+PanelWeights::Header PanelWeights::header() const {
+  return {inner_,
+          columns_,
+          group_rows_,
+          groups_,
+          static_cast<int64_t>(storage_),
+          static_cast<int64_t>(panel_bytes_),
+          int8_activations_ ? 1 : 0};
+}
+
+std::span<const std::byte> PanelWeights::memory() const {
+  return {memory_->data(), panel_bytes_ * static_cast<size_t>(panels())};
+}
+
+std::span<const std::byte> PanelWeights::scales() const {
+  if (!scales_.defined()) return {};
+  return {scales_.raw(), scales_.bytes()};
+}
+
+PanelWeights PanelWeights::from_parts(const Header& h, BufferRef memory, BufferRef scales) {
+  PanelWeights w;
+  w.inner_ = h.inner;
+  w.columns_ = h.columns;
+  w.group_rows_ = h.group_rows;
+  w.groups_ = h.groups;
+  w.storage_ = static_cast<Storage>(h.storage);
+  w.panel_bytes_ = static_cast<size_t>(h.panel_bytes);
+  w.int8_activations_ = h.int8_activations != 0;
+  const auto panels = static_cast<size_t>(w.panels());
+  const size_t scale_bytes = panels * static_cast<size_t>(h.groups * kPanel) * sizeof(float);
+  if (!memory || memory->capacity() != panels * w.panel_bytes_ || (scales ? scales->capacity() : 0) != scale_bytes)
+    throw Error(Error::Kind::kInvalidArgument, fmt::format("packed weights ({}, {}) of {} bytes", h.inner, h.columns,
+                                                           memory ? memory->capacity() : 0));
+  w.memory_ = std::move(memory);
+  if (scale_bytes > 0)
+    w.scales_ = Tensor::from_buffer(DataType::kFloat, {w.panels(), h.groups, kPanel}, std::move(scales));
+  return w;
+}
+
 size_t PanelWeights::bytes() const {
   return panel_bytes_ * static_cast<size_t>(panels()) + (scales_.defined() ? scales_.bytes() : 0);
 }

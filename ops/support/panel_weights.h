@@ -56,6 +56,17 @@ class PanelWeights {
   void multiply(const float* x, int64_t x_stride, int64_t rows, float* y, int64_t y_stride,
                 const Epilogue& epilogue = {}, BufferPool* pool = nullptr) const;
 
+  // What a cache file keeps, to be read by the same build on the same kind of CPU (see runtime/panel_cache.h).
+  struct Header {
+    int64_t inner, columns, group_rows, groups;
+    int64_t storage, panel_bytes, int8_activations;
+  };
+  Header header() const;
+  std::span<const std::byte> memory() const;  // the panels
+  std::span<const std::byte> scales() const;  // empty if they have none
+  // Throws Error(kInvalidArgument) if header and sizes don't fit together.
+  static PanelWeights from_parts(const Header& header, BufferRef memory, BufferRef scales);
+
   // Name of the instruction set that multiply() uses.
   static const char* instruction_set();
 
