@@ -114,7 +114,7 @@ class RecurrentKernel : public Kernel {
     if (ragged) std::fill_n(run.y, y_shape.count(), T{0});
 
     std::vector<Weights> made;
-    if (!weights_) made = make_weights(call.input(kW), call.input(kR), {.pack_weights = false});
+    if (!weights_) made = make_weights(call.input(kW), call.input(kR), {.pack_weights = false, .panel_store = nullptr});
     const std::vector<Weights>& weights = weights_ ? *weights_ : made;
     for (int64_t d = 0; d < directions_; ++d) run_direction(run, weights[static_cast<size_t>(d)], d);
     y.store(call);
