@@ -15,6 +15,7 @@ find_package(Protobuf REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET GLOBAL libhwy)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET GLOBAL libzip)
+pkg_check_modules(pangocairo REQUIRED IMPORTED_TARGET GLOBAL pangocairo)
 pkg_check_modules(icu REQUIRED IMPORTED_TARGET GLOBAL icu-uc icu-i18n)
 
 attune_cache_path(onednn onednn_root)

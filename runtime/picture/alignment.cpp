@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "graph/error.h"
+#include "runtime/picture/heatmap.h"
 #include "runtime/picture/text_width.h"
 
 namespace attune {
@@ -14,15 +14,6 @@ namespace {
 
 constexpr int kCell = 22;   // pixels
 constexpr int kLetter = 8;  // width that is reserved for a character
-
-void check(const AlignmentPicture& p) {
-  if (p.heads.empty()) throw Error(Error::Kind::kInvalidArgument, "an alignment without weights");
-  for (const AlignmentHead& h : p.heads)
-    if (h.weights.size() != p.rows.size() * p.columns.size())
-      throw Error(Error::Kind::kInvalidArgument,
-                  fmt::format("{} weights for {} rows and {} columns in '{}'", h.weights.size(), p.rows.size(),
-                              p.columns.size(), h.name));
-}
 
 std::string escape(std::string_view text) {
   std::string out;
@@ -47,18 +38,7 @@ std::string escape(std::string_view text) {
   return out;
 }
 
-float weight(const AlignmentPicture& p, size_t head, size_t row, size_t column) {
-  const float w = p.heads[head].weights[row * p.columns.size() + column];
-  return std::isfinite(w) ? std::clamp(w, 0.0F, 1.0F) : 0.0F;
-}
-
-// White to dark blue.
-std::string colour_of(float w) {
-  const auto mix = [&](int from, int to) {
-    return static_cast<int>(std::lround(static_cast<float>(from) + w * static_cast<float>(to - from)));
-  };
-  return fmt::format("#{:02x}{:02x}{:02x}", mix(255, 8), mix(255, 48), mix(255, 107));
-}
+std::string hex(Colour c) { return fmt::format("#{:02x}{:02x}{:02x}", c.red, c.green, c.blue); }
 
 size_t widest(const std::vector<std::string>& words) {
   size_t n = 1;
@@ -116,7 +96,7 @@ std::string alignment_svg(const AlignmentPicture& p, size_t head) {
       "font-family=\"sans-serif\" "
       "font-size=\"13\">\n<title>{2}</title>\n<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n"
       "<text x=\"16\" y=\"22\" font-weight=\"bold\">{2}</text>\n",
-      width, height, escape(p.title.empty() ? p.heads[head].name : p.title + ", " + p.heads[head].name));
+      width, height, escape(title_of(p, head)));
   for (int c = 0; c < columns; ++c)
     out += fmt::format("<text transform=\"translate({},{}) rotate(-90)\">{}</text>\n", left + c * kCell + kCell / 2 + 5,
                        top - 6, escape(p.columns[static_cast<size_t>(c)]));
@@ -127,8 +107,8 @@ std::string alignment_svg(const AlignmentPicture& p, size_t head) {
       const float w = weight(p, head, static_cast<size_t>(r), static_cast<size_t>(c));
       out += fmt::format(
           "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"><title>{} → {}: {:.3f}</title></rect>\n",
-          left + c * kCell, top + r * kCell, kCell - 1, kCell - 1, colour_of(w), escape(p.rows[static_cast<size_t>(r)]),
-          escape(p.columns[static_cast<size_t>(c)]), w);
+          left + c * kCell, top + r * kCell, kCell - 1, kCell - 1, hex(colour_of(w)),
+          escape(p.rows[static_cast<size_t>(r)]), escape(p.columns[static_cast<size_t>(c)]), w);
     }
   }
   return out +
@@ -136,8 +116,14 @@ std::string alignment_svg(const AlignmentPicture& p, size_t head) {
                      left - 1, top - 1, columns * kCell + 1, rows * kCell + 1);
 }
 
-std::string alignment_json(const AlignmentPicture& p) {
+std::string alignment_json(const AlignmentPicture& p) { return alignment_json(p, 0); }
+
+std::string alignment_json(const AlignmentPicture& p, int decimals) {
   check(p);
+  const double scale = std::pow(10.0, decimals);
+  const auto rounded = [&](float w) {
+    return decimals == 0 || !std::isfinite(w) ? static_cast<double>(w) : std::round(w * scale) / scale;
+  };
   nlohmann::ordered_json j;
   j["title"] = p.title;
   j["rows"] = p.rows;
@@ -146,8 +132,9 @@ std::string alignment_json(const AlignmentPicture& p) {
   for (const AlignmentHead& h : p.heads) {
     auto matrix = nlohmann::ordered_json::array();
     for (size_t r = 0; r < p.rows.size(); ++r) {
-      const auto begin = h.weights.begin() + static_cast<std::ptrdiff_t>(r * p.columns.size());
-      matrix.push_back(std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(p.columns.size())));
+      auto row = nlohmann::ordered_json::array();
+      for (size_t c = 0; c < p.columns.size(); ++c) row.push_back(rounded(h.weights[r * p.columns.size() + c]));
+      matrix.push_back(std::move(row));
     }
     j["heads"].push_back({{"name", h.name}, {"weights", std::move(matrix)}});
   }

@@ -26,12 +26,14 @@ struct AlignmentPicture {
 std::string alignment_text(const AlignmentPicture& picture, size_t head, bool colour, size_t width);
 // A heatmap of one head as a stand-alone SVG 1.1 document.
 std::string alignment_svg(const AlignmentPicture& picture, size_t head);
+// The same as a PNG: text in the scripts that the machine's fonts have.
+std::string alignment_png(const AlignmentPicture& picture, size_t head);
 // One self-contained page: all heads to choose from, the weight under the pointer.
 std::string alignment_html(const AlignmentPicture& picture);
 // {"title", "rows", "columns", "heads": [{"name", "weights": [[...]]}]}
 std::string alignment_json(const AlignmentPicture& picture);
 
-// Writes the form that the file's extension names: .svg, .html or .json (to a temporary name, then renamed).
+// Writes the form that the file's extension names: .svg, .png, .html or .json (to a temporary name, then renamed).
 // Throws Error(kInvalidArgument) for another extension, Error(kIo).
 void write_alignment(const AlignmentPicture& picture, const std::string& file);
 

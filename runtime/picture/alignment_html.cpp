@@ -4,7 +4,7 @@
 
 #include "graph/error.h"
 #include "graph/io/output_file.h"
-#include "runtime/picture/alignment.h"
+#include "runtime/picture/heatmap.h"
 
 namespace attune {
 namespace {
@@ -20,10 +20,12 @@ h1 { font-size: 1.1rem; margin: 0; }
 #value { min-width: 22em; font-variant-numeric: tabular-nums; }
 #scroll { overflow: auto; max-height: calc(100vh - 7rem); margin-top: 1rem; }
 table { border-collapse: collapse; }
-td { width: 20px; min-width: 20px; height: 20px; border: 1px solid #fff; padding: 0; }
+td { width: 18px; min-width: 18px; height: 18px; border: 1px solid #fff; padding: 0; box-sizing: border-box; }
 td.over { outline: 2px solid #e07b00; outline-offset: -2px; }
-thead th { writing-mode: vertical-rl; transform: rotate(180deg); font-weight: normal; white-space: pre; padding: 4px 0; position: sticky; top: 0; background: #fff; }
-tbody th { text-align: right; font-weight: normal; white-space: pre; padding-right: 6px; position: sticky; left: 0; background: #fff; }
+thead { position: sticky; top: 0; z-index: 1; }
+th { font-weight: normal; font-size: 13px; line-height: 18px; white-space: pre; background: #fff; padding: 0; }
+thead th { writing-mode: vertical-rl; transform: rotate(180deg); padding: 4px 0; }
+tbody th { text-align: right; padding-right: 6px; position: sticky; left: 0; }
 th.over { color: #b35f00; font-weight: bold; }
 </style>
 <header><h1 id="title"></h1><label>Head <select id="head"></select></label><output id="value">Point at a cell.</output></header>
@@ -69,7 +71,7 @@ void write_text(const std::string& file, const std::string& text) {
 }  // namespace
 
 std::string alignment_html(const AlignmentPicture& picture) {
-  std::string json = alignment_json(picture);
+  std::string json = alignment_json(picture, 4);
   // "</script>" in a token must not end the script element.
   for (size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3) json.insert(at + 1, 1, '\\');
   std::string page(kPage);
@@ -80,10 +82,11 @@ std::string alignment_html(const AlignmentPicture& picture) {
 void write_alignment(const AlignmentPicture& picture, const std::string& file) {
   const std::string extension = std::filesystem::path(file).extension().string();
   if (extension == ".svg") return write_text(file, alignment_svg(picture, 0));
+  if (extension == ".png") return write_text(file, alignment_png(picture, 0));
   if (extension == ".html") return write_text(file, alignment_html(picture));
   if (extension == ".json") return write_text(file, alignment_json(picture));
   throw Error(Error::Kind::kInvalidArgument,
-              fmt::format("{}: an alignment is written as .svg, .html or .json, not '{}'", file, extension));
+              fmt::format("{}: an alignment is written as .svg, .png, .html or .json, not '{}'", file, extension));
 }
 
 }  // namespace attune
