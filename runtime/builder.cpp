@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/io/file_bytes.h"
 #include "ops/evaluate.h"
 #include "ops/op.h"
 
@@ -38,14 +39,13 @@ std::string full_type(const Node& node) {
   return node.domain().empty() ? node.type() : node.domain() + "." + node.type();
 }
 
-// Bytes of a constant, or of the constants that a DequantizeLinear takes.
-double stored_bytes(const Value* value) {
-  if (!value) return 0;
-  if (const Tensor* t = value->constant()) return static_cast<double>(t->bytes());
-  double bytes = 0;
+// Calls f(tensor) for a constant, or for the constants that a DequantizeLinear takes.
+template <class F>
+void for_each_stored(const Value* value, F&& f) {
+  if (!value) return;
+  if (const Tensor* t = value->constant()) return f(*t);
   if (value->producer() && value->producer()->is("DequantizeLinear"))
-    for (const Value* v : value->producer()->inputs()) bytes += stored_bytes(v);
-  return bytes;
+    for (const Value* v : value->producer()->inputs()) for_each_stored(v, f);
 }
 
 size_t index(int slot) { return static_cast<size_t>(slot); }
@@ -103,8 +103,13 @@ void ProgramBuilder::prepare_node(const Node& node) {
     open_bodies_ = nullptr;
   }
   if (kernel && fold_late(node, *kernel)) return;
-  for (size_t i = 0; i < node.inputs().size(); ++i)
-    if (!kernel || kernel->uses_input(i)) need(node.input(i));
+  for (size_t i = 0; i < node.inputs().size(); ++i) {
+    if (!kernel || kernel->uses_input(i)) {
+      need(node.input(i));
+    } else {
+      for_each_stored(node.input(i), [](const Tensor& t) { release_mapped_pages(t.raw(), t.bytes()); });
+    }
+  }
   bool deterministic = op && op->deterministic;
   for (const auto& body : bodies) {
     for (const Value* v : body->captures()) need(v);
@@ -206,7 +211,8 @@ void ProgramBuilder::add_step(Entry& entry) {
     const bool used = entry.kernel->uses_input(i);
     const int s = used ? slot(node.input(i)) : kNoSlot;
     step.inputs.push_back(s);
-    if (!used) step.packed_bytes += stored_bytes(node.input(i));
+    if (!used)
+      for_each_stored(node.input(i), [&](const Tensor& t) { step.packed_bytes += static_cast<double>(t.bytes()); });
     step.strided.push_back(entry.kernel->accepts_strided(i));
     depend(s);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/inline.h"
+#include "graph/io/file_bytes.h"
 #include "ops/evaluate.h"
 #include "ops/infer/infer.h"
 #include "ops/op.h"
@@ -162,6 +163,8 @@ void PreparedGraph::fold(Node& node) {
   } catch (const Error&) {
     return;  // it may lie in a branch that never runs
   }
+  for (const Value* v : node.inputs())
+    if (v && v->constant()) release_mapped_pages(v->constant()->raw(), v->constant()->bytes());
   const auto is_tensor = [](const Datum& d) { return d.kind() == Datum::Kind::kTensor; };
   for (size_t i = 0; i < node.output_count(); ++i)
     if (node.output(i) && (i >= outputs.size() || !is_tensor(outputs[i]))) return;

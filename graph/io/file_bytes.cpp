@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include "graph/error.h"
 
@@ -21,6 +23,37 @@ constexpr size_t kReadBelow = size_t{1} << 16;
   throw Error(Error::Kind::kIo, fmt::format("can't {}: {}", action, std::strerror(errno)));
 }
 
+// The files that are mapped now. Dropping pages is right in these only: elsewhere it would lose what they hold.
+class Mappings {
+ public:
+  void add(const void* data, size_t size) {
+    const std::scoped_lock lock(mutex_);
+    sizes_[address(data)] = size;
+  }
+  void remove(const void* data) {
+    const std::scoped_lock lock(mutex_);
+    sizes_.erase(address(data));
+  }
+  bool contain(const void* data, size_t size) {
+    const std::scoped_lock lock(mutex_);
+    const auto after = sizes_.upper_bound(address(data));
+    if (after == sizes_.begin()) return false;
+    const auto [begin, length] = *std::prev(after);
+    return address(data) + size <= begin + length;
+  }
+
+ private:
+  static uintptr_t address(const void* data) { return reinterpret_cast<uintptr_t>(data); }
+  std::mutex mutex_;
+  std::map<uintptr_t, size_t> sizes_;
+};
+
+// Never destroyed: mappings may outlive static objects.
+Mappings& mappings() {
+  static auto* const all = new Mappings;
+  return *all;
+}
+
 }  // namespace
 
 Descriptor::~Descriptor() {
@@ -29,7 +62,7 @@ Descriptor::~Descriptor() {
 
 FileBytes FileBytes::of_string(std::string bytes) {
   auto owner = std::make_shared<const std::string>(std::move(bytes));
-  return {*owner, owner, false};
+  return {*owner, owner};
 }
 
 FileBytes FileBytes::open(const std::filesystem::path& file) {
@@ -60,16 +93,20 @@ FileBytes FileBytes::of_descriptor(int descriptor) {
   }
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   if (data == MAP_FAILED) fail("map it into memory");
-  std::shared_ptr<const void> owner(data, [size](void* p) { ::munmap(p, size); });
-  return {{static_cast<const char*>(data), size}, std::move(owner), true};
+  mappings().add(data, size);
+  std::shared_ptr<const void> owner(data, [size](void* p) {
+    mappings().remove(p);
+    ::munmap(p, size);
+  });
+  return {{static_cast<const char*>(data), size}, std::move(owner)};
 }
 
-void FileBytes::release_pages(size_t offset, size_t size) const noexcept {
-  if (!mapped) return;
+void release_mapped_pages(const void* data, size_t size) noexcept {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(bytes.data()) + offset + page - 1) / page * page;
-  const auto end = (reinterpret_cast<uintptr_t>(bytes.data()) + offset + size) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const auto begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<uintptr_t>(data) + size) / page * page;
+  if (begin < end && mappings().contain(data, size))
+    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 }  // namespace attune

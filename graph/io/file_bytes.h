@@ -11,16 +11,17 @@ namespace attune {
 struct FileBytes {
   std::string_view bytes;
   std::shared_ptr<const void> owner;  // keeps `bytes` alive
-  bool mapped = false;
 
   // Small files are read, others mapped. Throws Error(kIo) for what isn't a readable regular file.
   static FileBytes open(const std::filesystem::path& file);
   // The same of an open descriptor, which stays open.
   static FileBytes of_descriptor(int descriptor);
   static FileBytes of_string(std::string bytes);
-  // Tells the system that these bytes won't be read again soon, so that they needn't stay in memory.
-  void release_pages(size_t offset, size_t size) const noexcept;
 };
+
+// Tells the system that this memory won't be read soon, if it lies in a file that FileBytes mapped: it needn't stay
+// resident, and comes back from the file when it is read. Other memory is left as it is.
+void release_mapped_pages(const void* data, size_t size) noexcept;
 
 // An open file descriptor that closes itself.
 class Descriptor {

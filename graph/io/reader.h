@@ -14,7 +14,9 @@ struct ReadOptions {
 
 // Reads an ONNX model (opset 9 to the newest, IR 3 to the newest). Weights are views of the mapped file and of
 // its external data files, which must lie in the model's folder. Throws Error(kIo) if a file can't be read,
-// Error(kInvalidModel) if it isn't a valid model; both name the file.
+// Error(kInvalidModel) if it isn't a valid model (one shorter than it says, too); both name the file.
+// As long as the weights live, the files may be removed or replaced by renaming, but not be shortened in place: reading
+// a mapped file past its new end raises SIGBUS, which a library can't turn into an error.
 Model read_model(const std::filesystem::path& file, const ReadOptions& options = {});
 // The same from memory; `folder` is where external data is looked up. `bytes` is copied.
 Model read_model_bytes(std::string_view bytes, const std::filesystem::path& folder = {},

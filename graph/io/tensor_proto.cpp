@@ -162,7 +162,7 @@ Tensor TensorReader::from_bytes(DataType type, const Shape& shape, const FileByt
   if (size > 0) std::memcpy(t.mutable_raw(), data, size);
   if (!clean)
     for (size_t i = 0; i < size; ++i) t.mutable_raw()[i] = std::byte{data[i] != 0};
-  file.release_pages(offset, size);
+  release_mapped_pages(data, size);
   return t;
 }
 
