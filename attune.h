@@ -15,6 +15,7 @@
 #include "passes/report.h"
 #include "runtime/folder.h"
 #include "runtime/generator.h"
+#include "runtime/monotonic_stream.h"
 #include "runtime/picture/alignment.h"
 #include "runtime/plan.h"
 #include "runtime/profile.h"
