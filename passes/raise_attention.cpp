@@ -1,5 +1,5 @@
-// Attention operators of other domains become ai.attune::Attention; what asks for more than it gives is left, with the
-// reason in the report. The forms are in ops/schema/attention_forms.h.
+// Attention operators of other domains become ai.attune::Attention, rotary embeddings beside them standard operators;
+// what asks for more than that is left, with the reason in the report. The forms are in ops/schema/attention_forms.h.
 #include "graph/inline.h"
 #include "ops/infer/infer.h"
 #include "ops/schema/attention_forms.h"
@@ -40,7 +40,9 @@ size_t raise(Node* node, PassContext& context) {
 
 size_t raise_attention(PassContext& context) {
   const auto is_candidate = [](const Node* n) {
-    return (n->domain().empty() || n->domain() == "com.microsoft") && n->type().find("Attention") != std::string::npos;
+    const bool attends = n->type().find("Attention") != std::string::npos;
+    return (n->domain().empty() && attends) ||
+           (n->domain() == "com.microsoft" && (attends || n->type() == "RotaryEmbedding"));
   };
   std::vector<Node*> candidates;
   for (Node* node : all_nodes(*context.model.graph))

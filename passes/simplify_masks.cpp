@@ -36,6 +36,9 @@ class MaskRewrite {
       if (parts_.inputs[i]) return m_.refuse("attention", "has positions beside the mask");
     if (parts_.attributes.contains("causal") || parts_.attributes.contains("window"))
       return m_.refuse("attention", "is causal beside the mask");
+    if (!is_condition() && is_used(*m_.node("attention"), kAttentionWeights) &&
+        m_.node("attention")->attr_string("weights_output", "") == "biased")
+      return m_.refuse("attention", "shows its scores with the mask added");
     tree_ = analyze_mask(*mask_, m_.inference());
     if (!tree_) return m_.refuse("mask", "it is not computed from positions and input masks alone");
     if (const std::string reason = classify(); !reason.empty()) return m_.refuse("mask", reason);

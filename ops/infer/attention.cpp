@@ -136,7 +136,7 @@ void infer_multi_head_attention(NodeInference& n, size_t past) {
 }
 
 // Query (B, S, H E), or packed with keys and values (B, S, (H + 2 G) E); past (B, G, P, E) at 3 and 4. The buffer of
-// the present holds what it held and at least the total length (input 6).
+// the present holds what it held and at least the total length (input 6), as floats, bytes, or two numbers a byte.
 void infer_group_query_attention(NodeInference& n) {
   n.expect_rank(0, 3);
   const Dim heads = heads_attribute(n, "num_heads", {}), groups = heads_attribute(n, "kv_num_heads", {});
@@ -146,7 +146,11 @@ void infer_group_query_attention(NodeInference& n) {
   const Dim needed = total && total->integers.size() == 1 ? total->integers[0] : Dim();
   const Dim length = n.has(3) ? Dim::maximum(n.dim(3, 2), needed) : needed;
   n.set(0, n.element(0), Dims{n.dim(0, 0), n.dim(0, 1), heads * width});
-  for (size_t k = 1; k < 3; ++k) n.set(k, n.element(0), Dims{n.dim(0, 0), groups, length, width});
+  const int64_t bits = n.node().attr_int("kv_cache_bit_width", 0);
+  const DataType cached = bits == 8 ? DataType::kInt8 : bits == 4 ? DataType::kUInt8 : n.element(0);
+  const Dim cached_width = bits == 4 ? Dim::floor_divide(width, 2) : width;
+  for (size_t k = 1; k < 3; ++k) n.set(k, cached, Dims{n.dim(0, 0), groups, length, cached_width});
+  n.set(3, n.element(0), Dims{n.dim(0, 0), heads, n.dim(0, 1), needed});
 }
 
 // Query (B, S, D): a bias (B, H, S, S).

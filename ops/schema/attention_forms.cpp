@@ -18,6 +18,7 @@ FormFunction find_form(const Node& node) {
   if (node.type() == "MultiHeadAttention" || node.type() == "DecoderMaskedMultiHeadAttention")
     return build_multi_head_attention_form;
   if (node.type() == "GroupQueryAttention") return build_group_query_attention_form;
+  if (node.type() == "RotaryEmbedding") return build_rotary_embedding_form;
   return nullptr;
 }
 
@@ -36,6 +37,24 @@ void FormBuilder::expect_rank(size_t input, std::initializer_list<int> ranks, st
   const int got = rank(input);
   if (std::find(ranks.begin(), ranks.end(), got) != ranks.end()) return;
   refuse(got < 0 ? fmt::format("the rank of {} isn't known", name) : fmt::format("{} has rank {}", name, got));
+}
+
+int64_t FormBuilder::positive(std::string_view attribute) const {
+  const int64_t value = node_.attr_int(attribute, 0);
+  if (value <= 0) refuse(fmt::format("attribute {} isn't positive", attribute));
+  return value;
+}
+
+void FormBuilder::set_scale() {
+  const float scale = node_.attr_float("scale", 0);
+  refuse_if(!(scale >= 0), "the scale is negative or NaN");
+  if (scale > 0) attributes_["scale"] = scale;
+}
+
+Value* FormBuilder::split_heads(Value* x, int64_t heads) {
+  Value* width = div(dim(x, 2), integer(heads));
+  Value* target = concat({ints({0, 0, heads}), as_list(width)}, 0);
+  return transpose(op("Reshape", {x, target}), {0, 2, 1, 3});
 }
 
 Value* FormBuilder::slice(Value* x, Value* begin, Value* end, int64_t axis) {

@@ -32,9 +32,16 @@ class FormBuilder : public BodyBuilder {
   }
   void expect_rank(size_t input, std::initializer_list<int> ranks, std::string_view name) const;
 
+  // An attribute that must be positive.
+  int64_t positive(std::string_view attribute) const;
+  // Sets the attribute scale; 0 stands for 1/sqrt(E) in com.microsoft's operators.
+  void set_scale();
+
   // The parts of x along its last axis of these sizes (each of rank 1, one element).
   std::vector<Value*> split_last(Value* x, const std::vector<Value*>& sizes);
   Value* slice(Value* x, Value* begin, Value* end, int64_t axis);
+  // (B, T, n * width) as (B, n, T, width).
+  Value* split_heads(Value* x, int64_t heads);
 
   // Inputs of the Attention; set before attention().
   Value*& operand(AttentionInput i) { return operands_[i]; }
@@ -54,5 +61,14 @@ std::vector<Value*> build_standard_attention_form(FormBuilder& b);
 std::vector<Value*> build_microsoft_attention_form(FormBuilder& b);   // Attention, QAttention
 std::vector<Value*> build_multi_head_attention_form(FormBuilder& b);  // and DecoderMaskedMultiHeadAttention
 std::vector<Value*> build_group_query_attention_form(FormBuilder& b);
+std::vector<Value*> build_rotary_embedding_form(FormBuilder& b);
+
+// Rotary position embedding (Su et al., "RoFormer", 2021) of x (B, T, n, E) at positions (B, T): pairs (i, R/2 + i),
+// or (2i, 2i + 1) if interleaved, of the first R numbers turn by the angles of row `position` of the caches (M, R/2).
+struct RotaryCaches {
+  Value *cos, *sin;
+  bool interleaved;
+};
+Value* rotate(BodyBuilder& b, Value* x, Value* positions, const RotaryCaches& caches);
 
 }  // namespace attune

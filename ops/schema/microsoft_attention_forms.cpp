@@ -1,5 +1,5 @@
-// com.microsoft's Attention, QAttention, MultiHeadAttention, DecoderMaskedMultiHeadAttention and GroupQueryAttention,
-// as ONNX Runtime's CPU kernels compute them: masks add mask_filter_value, later keys are excluded.
+// com.microsoft's Attention, QAttention, MultiHeadAttention and DecoderMaskedMultiHeadAttention, as ONNX Runtime's CPU
+// kernels compute them: masks add mask_filter_value, later keys are excluded.
 #include <fmt/format.h>
 
 #include <limits>
@@ -8,18 +8,6 @@
 
 namespace attune {
 namespace {
-
-int64_t positive(const FormBuilder& b, std::string_view attribute) {
-  const int64_t value = b.node().attr_int(attribute, 0);
-  if (value <= 0) b.refuse(fmt::format("attribute {} isn't positive", attribute));
-  return value;
-}
-
-void set_scale(FormBuilder& b) {
-  const float scale = b.node().attr_float("scale", 0);  // 0: 1/sqrt(E)
-  b.refuse_if(!(scale >= 0), "the scale is negative or NaN");
-  if (scale > 0) b.attributes()["scale"] = scale;
-}
 
 bool is_unidirectional(const FormBuilder& b) { return b.node().attr_int("unidirectional", 0) != 0; }
 
@@ -54,7 +42,9 @@ void set_mask(FormBuilder& b, Value* mask, size_t input, Value* bias, Value* key
   }
   const auto filler = static_cast<double>(b.node().attr_float("mask_filter_value", -10000.0F));
   Value* keep = kept_positions(b, mask, input, key_length);
-  const bool excludes = absorbs(filler, type);
+  // Scores that are shown have the filler in them.
+  const bool shows_scores = b.attributes().contains("weights_output");
+  const bool excludes = absorbs(filler, type) && !shows_scores;
   if (excludes) b.attributes()["empty_row"] = std::string("mean");
   if (excludes && !bias) {
     b.operand(kAttentionMask) = keep;
@@ -69,11 +59,15 @@ void set_mask(FormBuilder& b, Value* mask, size_t input, Value* bias, Value* key
   }
 }
 
-// (B, T, n * width) as (B, n, T, width).
-Value* split_heads(FormBuilder& b, Value* x, int64_t heads) {
-  Value* width = b.div(b.dim(x, 2), b.integer(heads));
-  Value* target = b.concat({b.ints({0, 0, heads}), b.as_list(width)}, 0);
-  return b.transpose(b.op("Reshape", {x, target}), {0, 2, 1, 3});
+// The past (B * W, H, T, E) of W beams for each of B sources, where row t of a beam is that of the beam `beams` (B, W,
+// T' >= T) names for it.
+Value* past_of_beams(FormBuilder& b, Value* past, Value* beams) {
+  Value* length = b.as_list(b.dim(past, 2));
+  Value* named = b.cast(b.slice(beams, b.ints({0}), length, 2), DataType::kInt64);
+  Value* first = b.mul(b.range(b.dim(beams, 0)), b.dim(beams, 1));
+  Value* rows =
+      b.op("Reshape", {b.add(named, b.unsqueeze(first, {1, 2})), b.concat({b.ints({-1, 1}), length, b.ints({1})}, 0)});
+  return b.op("GatherElements", {past, b.op("Expand", {rows, b.shape(past)})}, {{"axis", int64_t{0}}});
 }
 
 }  // namespace
@@ -82,7 +76,7 @@ std::vector<Value*> build_microsoft_attention_form(FormBuilder& b) {
   const Node& node = b.node();
   const bool quantized = node.type() == "QAttention";
   const size_t mask_input = quantized ? 5 : 3, past_input = quantized ? 8 : 4;
-  const int64_t heads = positive(b, "num_heads");
+  const int64_t heads = b.positive("num_heads");
   b.refuse_if(node.attr_int("do_rotary", 0) != 0, "rotary embeddings inside the operator");
   b.refuse_if(node.attr_int("past_present_share_buffer", 0) != 0, "a shared buffer of past and present");
   b.expect_rank(0, {3}, "input");
@@ -117,7 +111,7 @@ std::vector<Value*> build_microsoft_attention_form(FormBuilder& b) {
     b.operand(kAttentionPastValue) = part(1);
   }
   set_mask(b, b.in(mask_input), mask_input, quantized ? nullptr : b.in(5), key_length, type);
-  set_scale(b);
+  b.set_scale();
   b.attributes()["num_heads"] = heads;
   if (is_unidirectional(b)) b.attributes()["causal"] = int64_t{1};
   const Node* attention = b.attention();
@@ -133,10 +127,8 @@ std::vector<Value*> build_multi_head_attention_form(FormBuilder& b) {
   const Node& node = b.node();
   const bool decoder = node.type() == "DecoderMaskedMultiHeadAttention";
   const size_t mask_input = decoder ? 3 : 4, score_bias_input = decoder ? 4 : 5, past_input = decoder ? 5 : 6,
-               past_length_input = decoder ? 7 : 8, bias_input = decoder ? 10 : 3;
-  const int64_t heads = positive(b, "num_heads");
-  b.refuse_if(b.in(9) || (decoder && b.in(8)), "beams inside the operator (cache_indirection)");
-  b.refuse_if(node.attr_int("output_qk", 0) != 0 && b.wants(3), "the output of scores");
+               past_length_input = decoder ? 7 : 8, bias_input = decoder ? 10 : 3, beams_input = 9;
+  const int64_t heads = b.positive("num_heads");
   const DataType type = b.type(0);
   b.refuse_if(!is_float(type), "the element type isn't known");
 
@@ -175,87 +167,41 @@ std::vector<Value*> build_multi_head_attention_form(FormBuilder& b) {
   }
   Value* key_length = b.dim(key, split_key ? 2 : 1);
   Value *past_key = b.in(past_input), *past_value = b.in(past_input + 1), *buffer_end = nullptr;
+  Value *own_key = nullptr, *own_value = nullptr;  // the pasts of a shared buffer, as far as they are filled
   if (past_key && (node.attr_int("past_present_share_buffer", 0) != 0 || b.in(past_length_input))) {
     b.refuse_if(!b.in(past_length_input), "a shared buffer without its length");
     Value* length = b.op("Reshape", {b.cast(b.in(past_length_input), DataType::kInt64), b.ints({1})});
     buffer_end = b.add(length, b.as_list(key_length));
-    past_key = b.slice(past_key, b.ints({0}), length, 2);
-    past_value = b.slice(past_value, b.ints({0}), length, 2);
+    past_key = own_key = b.slice(past_key, b.ints({0}), length, 2);
+    past_value = own_value = b.slice(past_value, b.ints({0}), length, 2);
   }
   if (past_key) key_length = b.add(key_length, b.dim(past_key, 2));
+  if (b.in(beams_input)) {
+    b.refuse_if(!buffer_end, "beams (cache_indirection) without a shared buffer");
+    past_key = past_of_beams(b, own_key, b.in(beams_input));
+    past_value = past_of_beams(b, own_value, b.in(beams_input));
+  }
   b.operand(kAttentionQuery) = query;
   b.operand(kAttentionKey) = key;
   b.operand(kAttentionValue) = value;
   b.operand(kAttentionPastKey) = past_key;
   b.operand(kAttentionPastValue) = past_value;
+  if (b.wants(3)) b.attributes()["weights_output"] = std::string("biased");
   set_mask(b, b.in(mask_input), mask_input, b.in(score_bias_input), key_length, type);
-  set_scale(b);
+  b.set_scale();
   b.attributes()["num_heads"] = heads;
   if (is_unidirectional(b)) b.attributes()["causal"] = int64_t{1};
-  if (b.wants(3)) b.attributes()["weights_output"] = std::string("biased");
   const Node* attention = b.attention();
-  // What lies behind the present in a shared buffer stays.
-  const auto present = [&](AttentionOutput output, size_t input) {
-    Value* v = attention->output(output);
+  // What lies behind the present in a shared buffer stays, and so does a beam's own past.
+  const auto present = [&](AttentionOutput output, size_t input, Value* own) {
+    Value *v = attention->output(output), *end = b.ints({std::numeric_limits<int64_t>::max()});
     if (!buffer_end) return v;
-    Value* rest = b.slice(b.in(input), buffer_end, b.ints({std::numeric_limits<int64_t>::max()}), 2);
-    return b.concat({v, rest}, 2);
+    return b.concat({own, b.slice(v, b.as_list(b.dim(own, 2)), end, 2), b.slice(b.in(input), buffer_end, end, 2)}, 2);
   };
-  return {attention->output(kAttentionContext), b.wants(1) ? present(kAttentionPresentKey, past_input) : nullptr,
-          b.wants(2) ? present(kAttentionPresentValue, past_input + 1) : nullptr, attention->output(kAttentionWeights)};
-}
-
-std::vector<Value*> build_group_query_attention_form(FormBuilder& b) {
-  const Node& node = b.node();
-  const int64_t heads = positive(b, "num_heads"), kv_heads = positive(b, "kv_num_heads");
-  b.refuse_if(node.attr_int("do_rotary", 0) != 0, "rotary embeddings inside the operator");
-  b.refuse_if(node.attr_int("smooth_softmax", 0) != 0 || b.in(11), "a softmax with an attention sink");
-  b.refuse_if(b.wants(3), "the output of scores");
-  b.refuse_if(node.attr_int("kv_cache_bit_width", 0) != 0 || b.in(12), "a quantised cache");
-  b.expect_rank(0, {3}, "query");
-  Value *query = b.in(0), *key = b.in(1), *value = b.in(2);
-  if (!key) {  // packed: (B, T, (H + 2 G) E)
-    Value* head = b.as_list(b.div(b.dim(query, 2), b.integer(heads + 2 * kv_heads)));
-    Value *wide = b.mul(head, b.integer(heads)), *narrow = b.mul(head, b.integer(kv_heads));
-    const auto parts = b.split_last(query, {wide, narrow, narrow});
-    query = parts[0], key = parts[1], value = parts[2];
-  }
-  // New rows of batch b start at lengths[b] - T in a buffer that is as long as the longest needs.
-  const DataType int64 = DataType::kInt64;
-  Value* added = b.dim(query, 1);
-  Value* lengths = b.add(b.cast(b.op("Reshape", {b.in(5), b.ints({-1})}), int64), b.integer(1));
-  Value* start = b.sub(lengths, added);
-  Value* total = b.op("Reshape", {b.cast(b.in(6), int64), b.ints({})});
-  Value* past_length = b.in(3) ? b.dim(b.in(3), 2) : b.integer(0);
-  Value* length = b.op("Max", {past_length, total});
-  const auto buffer = [&](Value* rows, Value* past) {
-    Value* x = split_heads(b, rows, kv_heads);                                                // (B, G, T, E)
-    Value* offset = b.sub(b.unsqueeze(b.range(length), {1}), b.unsqueeze(start, {1, 2, 3}));  // (B, 1, T', 1)
-    Value* is_new = b.both(b.op("GreaterOrEqual", {offset, b.integer(0)}), b.op("Less", {offset, added}));
-    Value* inside = b.op("Max", {b.op("Min", {offset, b.sub(added, b.integer(1))}), b.integer(0)});
-    Value* shape =
-        b.concat({b.op("Slice", {b.shape(x), b.ints({0}), b.ints({2})}), b.as_list(length), b.as_list(b.dim(x, 3))}, 0);
-    Value* placed = b.op("GatherElements", {x, b.op("Expand", {inside, shape})}, {{"axis", int64_t{2}}});
-    Value* before = b.op("Expand", {b.number(0, b.type(0)), shape});
-    if (past) before = b.concat({past, b.slice(before, b.as_list(past_length), b.as_list(length), 2)}, 2);
-    return b.where(is_new, placed, before);
-  };
-  b.operand(kAttentionQuery) = query;
-  Value* keys = b.operand(kAttentionKey) = buffer(key, b.in(3));
-  Value* values = b.operand(kAttentionValue) = buffer(value, b.in(4));
-  b.operand(kAttentionKeyLengths) = lengths;
-  b.operand(kAttentionQueryPosition) = start;
-  b.operand(kAttentionMask) = b.in(10);
-  set_scale(b);
-  const float softcap = node.attr_float("softcap", 0);
-  if (softcap > 0) b.attributes()["softcap"] = softcap;
-  const int64_t window = node.attr_int("local_window_size", -1);
-  if (window > 0) b.attributes()["window"] = std::vector<int64_t>{window - 1, -1};
-  b.attributes()["num_heads"] = heads;
-  b.attributes()["num_kv_heads"] = kv_heads;
-  b.attributes()["causal"] = int64_t{1};
-  const Node* attention = b.attention();
-  return {attention->output(kAttentionContext), keys, values};
+  return {attention->output(kAttentionContext),
+          b.wants(1) ? present(kAttentionPresentKey, past_input, own_key) : nullptr,
+          b.wants(2) ? present(kAttentionPresentValue, past_input + 1, own_value) : nullptr,
+          attention->output(kAttentionWeights)};
 }
 
 }  // namespace attune

@@ -104,9 +104,14 @@ TEST(RaiseAttention, SaysWhatItRefuses) {
   EXPECT_EQ(refusal(microsoft("y = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v)")), "");
   EXPECT_THAT(refusal(microsoft("y = com.microsoft.MultiHeadAttention (q, k, v)")),
               HasSubstr("num_heads isn't positive"));
-  EXPECT_THAT(refusal(microsoft("y = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 2, do_rotary = "
-                                "1> (q, k, v, , , n, total)")),
-              HasSubstr("rotary embeddings"));
+  const auto grouped = [](const std::string& attributes) {
+    return refusal(microsoft("y = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 2" + attributes +
+                             "> (q, k, v, , , n, total)"));
+  };
+  EXPECT_EQ(grouped(""), "");
+  EXPECT_THAT(grouped(", do_rotary = 1"), HasSubstr("without their caches"));
+  EXPECT_THAT(grouped(", sliding_window_cache = 1"), HasSubstr("a cache of the window's size"));
+  EXPECT_THAT(grouped(", kv_cache_bit_width = 8"), HasSubstr("quantised"));
 }
 
 }  // namespace
