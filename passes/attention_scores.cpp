@@ -26,7 +26,9 @@ constexpr const char* kSteps[] = {"first mask", "mask"};
 
 // Added to the scores, or the condition under which they are kept, or under which a filler replaces them.
 Pat masked(const std::string& name, const Pat& scores) {
-  Pat mask = any(name), filler = any(name + " filler");
+  // A number added to all scores is no mask.
+  Pat mask = where(any(name), "a mask", [](const Value& v, const Inference& known) { return !known.scalar(&v); });
+  Pat filler = any(name + " filler");
   return one_of(name + " use", {Op("Add")(scores, mask), Op("Where")(mask, scores, filler),
                                 Op("Where")(mask, filler, scores), scores});
 }
@@ -118,10 +120,9 @@ Value* MaskReader::mask() {
   return mask_;
 }
 
-bool weights_are_used_outside(const Match& match) {
-  const Value* weights = match["softmax"];
-  if (weights->is_graph_output()) return true;
-  for (const Use& u : weights->uses())
+bool is_used_outside(const Match& match, const Value& value) {
+  if (value.is_graph_output()) return true;
+  for (const Use& u : value.uses())
     if (std::find(match.nodes().begin(), match.nodes().end(), u.node) == match.nodes().end()) return true;
   return false;
 }

@@ -44,9 +44,9 @@ class MaskReader {
   std::string description_ = "no mask";
 };
 
-// True if the softmax's result is also used outside of the match.
-bool weights_are_used_outside(const pattern::Match& match);
-// Why they can't be the weights output of type `type` then; empty if they can.
+// True if `value` is a graph output or used by nodes that aren't in the match.
+bool is_used_outside(const pattern::Match& match, const Value& value);
+// Why the softmax's result can't be the weights output of type `type`; empty if it can.
 std::string why_weights_differ(const pattern::Match& match, DataType type);
 
 }  // namespace attune

@@ -24,8 +24,10 @@ Pat additive_pattern() {
   Pat biased = optional(Op("Add", "score bias"), product, pattern::scalar("bias"));
   Pat squeezed =
       one_of("squeeze", {Op("Squeeze", "scores").further_inputs()(biased), Op("Reshape", "scores 2")(biased, any())});
-  Pat weights = softmax_weights(masked_scores(squeezed));
-  Pat row = one_of("row", {Op("Unsqueeze").further_inputs()(weights), Op("Reshape")(weights, any()), weights});
+  Pat shifted = optional(Op("Add", "row bias"), squeezed, pattern::scalar("bias of scores"));
+  Pat weights = softmax_weights(masked_scores(shifted));
+  Pat row = one_of("row", {Op("Unsqueeze", "weights row").further_inputs().replaced()(weights),
+                           Op("Reshape", "weights row 2").replaced()(weights, any()), weights});
   return Op("MatMul", "context")(row, any("value"));
 }
 
@@ -38,7 +40,7 @@ class AdditiveRewrite {
     if (auto refusal = read_scores()) return *refusal;
     MaskReader mask(m_, b_, *scores_, query_->element_type());
     if (auto refusal = mask.read()) return *refusal;
-    if (weights_are_used_outside(m_))
+    if (is_used_outside(m_, *m_["softmax"]) || row_is_used())
       if (const std::string reason = why_weights_differ(m_, query_->element_type()); !reason.empty())
         return m_.refuse("softmax", reason);
     return build(mask);
@@ -81,6 +83,8 @@ class AdditiveRewrite {
     const TensorType& w = weight->tensor_type();
     if (!weight->constant() || w.rank() != 2 || !w.dim(1).is(1))
       return m_.refuse("score weight", fmt::format("{} is not a constant column", weight->type().to_string()));
+    if (m_.node("score bias") && m_.node("row bias"))
+      return m_.refuse("bias of scores", "is a second bias of the scores");
     scores_ = m_.node(m_.choice("squeeze") == 0 ? "scores" : "scores 2")->output();
     const TensorType &s = scores_->tensor_type(), &product = m_["product"]->tensor_type();
     const bool row = s.rank() == 2 && product.rank() == 3 && s.dim(1) == product.dim(1);
@@ -102,19 +106,28 @@ class AdditiveRewrite {
     parts.inputs[kAttentionValue] = m_["value"];
     parts.inputs[kAttentionMask] = mask.mask();
     parts.inputs[kAttentionScoreWeight] = b_.reshape(m_["score weight"], {1, -1});
-    if (m_.node("score bias")) parts.inputs[kAttentionScoreBias] = b_.reshape(m_["bias"], {1});
+    if (Value* bias = m_.node("score bias") ? m_["bias"] : m_.node("row bias") ? m_["bias of scores"] : nullptr)
+      parts.inputs[kAttentionScoreBias] = b_.reshape(bias, {1});
     parts.attributes["score"] = std::string("additive");
     parts.attributes["num_heads"] = int64_t{1};
     if (mask.mean_if_empty()) parts.attributes["empty_row"] = std::string("mean");
     const Node* node = parts.build(b_);
     Outcome outcome(node->output(kAttentionContext));
-    if (weights_are_used_outside(m_)) {
-      const bool row = scores_->tensor_type().rank() == 2;
+    const bool row = scores_->tensor_type().rank() == 2;
+    if (is_used_outside(m_, *m_["softmax"]))
       outcome.also(m_["softmax"], b_.squeeze(node->output(kAttentionWeights),
                                              row ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1}));
-    }
+    if (row_is_used()) outcome.also(weights_row(), b_.squeeze(node->output(kAttentionWeights), {1}));
     return outcome.detail("additive scores").detail(mask.description());
   }
+
+  // The weights as a row in front of the product with the values.
+  Value* weights_row() const {
+    for (const char* name : {"weights row", "weights row 2"})
+      if (const Node* n = m_.node(name)) return n->output();
+    return nullptr;
+  }
+  bool row_is_used() const { return weights_row() && is_used_outside(m_, *weights_row()); }
 
   const Match& m_;
   Builder& b_;

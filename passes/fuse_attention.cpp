@@ -32,10 +32,13 @@ Pat scaled(const std::string& name, const Pat& x) {
 Pat attention_pattern() {
   Pat q = any("query"), kt = any("key"), v = any("value");
   Pat scores = Op("MatMul", "scores")(scaled("query scaling", q), scaled("key scaling", kt));
-  Pat unfolded = optional(Op("Reshape", "unfold"), scaled("scaling", scores), any());
+  Pat row = optional(Op("Squeeze", "row scores").further_inputs(), scores);  // of a single query
+  Pat unfolded = optional(Op("Reshape", "unfold"), scaled("scaling", row), any());
   Pat folded = optional(Op("Reshape", "fold"), masked_scores(unfolded), any());
   Pat weights = softmax_weights(folded);
-  return Op("MatMul", "context")(optional(Op("Reshape", "fold weights"), weights, any()), v);
+  Pat matrix = one_of("weights form", {Op("Reshape", "fold weights")(weights, any()),
+                                       Op("Unsqueeze", "row weights").further_inputs().replaced()(weights), weights});
+  return Op("MatMul", "context")(matrix, v);
 }
 
 class AttentionRewrite {
@@ -45,8 +48,8 @@ class AttentionRewrite {
   Outcome run() {
     if (auto refusal = read_operands()) return *refusal;
     if (auto refusal = read_scale()) return *refusal;
-    // With heads unfolded the scores are what the Reshape around the mask gives.
-    MaskReader mask(m_, b_, unfolded_ && m_.node("unfold") ? *m_.node("unfold")->output() : *m_["scores"], type_);
+    if (auto refusal = read_row()) return *refusal;
+    MaskReader mask(m_, b_, scores(), type_);
     if (auto refusal = mask.read()) return *refusal;
     if (auto refusal = read_weights()) return *refusal;
     return build(mask);
@@ -80,6 +83,27 @@ class AttentionRewrite {
     return std::nullopt;
   }
 
+  // The scores in front of masks: with heads unfolded they are what the Reshape around the mask gives.
+  const Value& scores() const {
+    if (const Node* unfold = m_.node("unfold"); unfolded_ && unfold) return *unfold->output();
+    return row_ ? *m_.node("row scores")->output() : *m_["scores"];
+  }
+
+  // Scores (B, Tk) of a single query, and their weights as a row again.
+  Refusal read_row() {
+    row_ = m_.node("row scores") != nullptr;
+    if (row_ != (m_.node("row weights") != nullptr))
+      return m_.refuse("weights form", row_ ? "the weights of one query are not made a row again"
+                                            : "the weights get an axis that the scores don't have");
+    if (!row_) return std::nullopt;
+    const Dim keys = key_transposed_ ? key_transposed_->tensor_type().dim(-1) : Dim();
+    const TensorType &row = scores().tensor_type(), &weights = m_.node("row weights")->output()->tensor_type();
+    if (query_->tensor_type().rank() != 3 || !query_->tensor_type().dim(1).is(1) || row.rank() != 2 ||
+        !(row.dim(1) == keys) || !weights.dim(1).is(1))
+      return m_.refuse("row scores", fmt::format("{} are not the scores of one query", scores().type().to_string()));
+    return std::nullopt;
+  }
+
   // Batch and heads folded into one axis (old BART, TrOCR): the operands before their Reshape.
   void unfold_heads() {
     Value* q = before_fold(query_);
@@ -107,7 +131,8 @@ class AttentionRewrite {
     Value* x = n->input(0);
     const TensorType &from = x->tensor_type(), &to = v->tensor_type();
     if (from.rank() != 4 || to.rank() != 3) return nullptr;
-    const bool folds = from.dim(0) * from.dim(1) == to.dim(0) && from.dim(2) == to.dim(1) && from.dim(3) == to.dim(2);
+    // The first axis is then what is left of the elements: batch times heads.
+    const bool folds = from.dim(2) == to.dim(1) && from.dim(3) == to.dim(2);
     return folds ? x : nullptr;
   }
 
@@ -126,8 +151,9 @@ class AttentionRewrite {
   }
 
   Refusal read_weights() {
-    weights_wanted_ = weights_are_used_outside(m_);
-    if (!weights_wanted_) return std::nullopt;
+    weights_wanted_ = is_used_outside(m_, *m_["softmax"]);
+    row_wanted_ = row_ && is_used_outside(m_, *m_.node("row weights")->output());
+    if (!weights_wanted_ && !row_wanted_) return std::nullopt;
     if (const std::string reason = why_weights_differ(m_, type_); !reason.empty()) return m_.refuse("softmax", reason);
     if (unfolded_) return m_.refuse("softmax", "is also used outside of the attention, with batch and heads folded");
     return std::nullopt;
@@ -147,10 +173,16 @@ class AttentionRewrite {
     if (rank == 4 && heads) parts.attributes["num_heads"] = *heads;
     const Node* node = parts.build(b_);
     Outcome outcome(result(*node));
-    if (weights_wanted_)
-      outcome.also(m_["softmax"],
-                   rank == 3 ? b_.squeeze(node->output(kAttentionWeights), {1}) : node->output(kAttentionWeights));
+    if (weights_wanted_) outcome.also(m_["softmax"], weights(*node));
+    if (row_wanted_) outcome.also(m_.node("row weights")->output(), b_.squeeze(node->output(kAttentionWeights), {1}));
     return outcome.detail(fmt::format("scale {:.6g}", scale_)).detail(mask.description());
+  }
+
+  // As the softmax had them.
+  Value* weights(const Node& node) {
+    Value* all = node.output(kAttentionWeights);
+    if (row_) return b_.squeeze(all, {1, 2});
+    return query_->tensor_type().rank() == 3 ? b_.squeeze(all, {1}) : all;
   }
 
   static std::vector<int64_t> swap_last(int rank) {
@@ -174,7 +206,7 @@ class AttentionRewrite {
   Value *query_ = nullptr, *key_ = nullptr, *key_transposed_ = nullptr, *value_ = nullptr, *folded_query_ = nullptr;
   DataType type_ = DataType::kUndefined;
   double scale_ = 1;
-  bool unfolded_ = false, weights_wanted_ = false;
+  bool unfolded_ = false, row_ = false, weights_wanted_ = false, row_wanted_ = false;
 };
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "passes/attention_node.h"
 #include "passes/passes.h"
@@ -103,35 +102,6 @@ Outcome rewrite_query(const Match& m, Builder& b) {
       fmt::format("{} heads of width {}", heads.count, m["query split"]->tensor_type().dim(3).to_string()));
 }
 
-// --- a factor on the queries
-
-Pat scaled_query_pattern() {
-  Pat x = any("states"), factor = pattern::scalar("factor");
-  Pat scaled = pattern::one_of("scaling", {Op("Mul")(x, factor), Op("Div")(x, factor)});
-  return attention_of(scaled, any("key"), any("value"));
-}
-
-// (s q) k^T = s (q k^T)
-Outcome rewrite_scaled_query(const Match& m, Builder& b) {
-  const Node& before = *m.node("attention");
-  AttentionParts parts(before);
-  const double factor = m.choice("scaling") == 0 ? *m.number("factor") : 1 / *m.number("factor");
-  if (before.attr_string("score", "scaled_dot") != "scaled_dot" || !before.has("scale") ||
-      before.input(kAttentionQueryWeight))
-    return m.refuse("attention", "has no scale that could take the factor");
-  const double scale = before.attr_float("scale", 1) * factor;
-  if (!std::isfinite(scale) || scale < 0)
-    return m.refuse("factor", fmt::format("the scale {} is negative or not finite", scale));
-  if (m["states"]->tensor_type().rank() != before.input(kAttentionQuery)->tensor_type().rank())
-    return m.refuse("states", "is broadcast by its factor");
-  parts.inputs[kAttentionQuery] = m["states"];
-  parts.attributes["scale"] = static_cast<float>(scale);
-  const Node* now = parts.build(b);
-  Outcome outcome(now->output(kAttentionContext));
-  carry_outputs(before, *now, outcome);
-  return outcome.detail(fmt::format("scale {:.6g}", scale));
-}
-
 // --- keys and values
 
 Pat memory_pattern() {
@@ -178,7 +148,6 @@ pattern::Rule attention_heads() {
 
 size_t fuse_attention_heads(PassContext& context) {
   const std::vector<pattern::Rule> list = {rules::attention_heads(),
-                                           {"fuse_attention_heads", scaled_query_pattern(), rewrite_scaled_query},
                                            {"fuse_attention_heads", memory_pattern(), rewrite_memory}};
   return pattern::apply_rules(list, context);
 }

@@ -66,8 +66,9 @@ pattern::Rule fused_matmul() {
 }  // namespace
 
 size_t normalize_forms(PassContext& context) {
-  std::vector<pattern::Rule> list = {negated_condition(), fused_matmul(), rules::einsum_product()};
-  for (auto&& rules : {rules::transpose_forms(), rules::projection_forms()})
+  std::vector<pattern::Rule> list = {negated_condition(), fused_matmul()};
+  for (auto&& rules : {rules::contraction_forms(), rules::row_forms(), rules::broadcast_forms(),
+                       rules::transpose_forms(), rules::projection_forms()})
     list.insert(list.end(), rules.begin(), rules.end());
   return write_softmax_axes(context.model) + pattern::apply_rules(list, context, false);
 }

@@ -26,12 +26,12 @@ Pat packed_projection() {
 
 Value* projection(const Match& m) { return m["projection"] ? m["projection"] : m["projection alone"]; }
 
-// Columns [begin, end) of a constant over its last axis.
-Tensor columns(const Tensor& whole, int64_t begin, int64_t end) {
+// Columns [begin, end) of a constant over its last axis; with `groups`, of each of so many equal parts of it.
+Tensor columns(const Tensor& whole, int64_t begin, int64_t end, int64_t groups = 1) {
   const Tensor dense = whole.to_contiguous();
   Shape shape = dense.shape();
-  const int64_t width = shape.back(), rows = shape.count() / std::max<int64_t>(1, width);
-  shape.back() = end - begin;
+  const int64_t width = shape.back() / groups, rows = shape.count() / std::max<int64_t>(1, width);
+  shape.back() = (end - begin) * groups;
   Tensor part = Tensor::allocate(dense.type(), shape);
   const size_t element = dense.bytes() / static_cast<size_t>(dense.count());
   for (int64_t r = 0; r < rows; ++r)
@@ -54,10 +54,10 @@ std::string why_not_cut(const Match& m) {
   return {};
 }
 
-Value* cut_projection(const Match& m, Builder& b, int64_t begin, int64_t end) {
-  Value* product = b.op("MatMul", {m["x"], b.constant(columns(*m["weight"]->constant(), begin, end))});
+Value* cut_projection(const Match& m, Builder& b, int64_t begin, int64_t end, int64_t groups = 1) {
+  Value* product = b.op("MatMul", {m["x"], b.constant(columns(*m["weight"]->constant(), begin, end, groups))});
   if (!m["bias"]) return product;
-  return b.op("Add", {product, b.constant(columns(*m["bias"]->constant(), begin, end))});
+  return b.op("Add", {product, b.constant(columns(*m["bias"]->constant(), begin, end, groups))});
 }
 
 // The part that a Slice takes of the last axis; nothing if it isn't known or takes more than that axis.
@@ -121,15 +121,131 @@ pattern::Rule split() {
           }};
 }
 
+// Squeeze(Slice(x)) of one element is Gather(x, i).
+pattern::Rule sliced_off() {
+  return {"normalize_packed_projection",
+          Op("Squeeze", "squeeze").further_inputs()(Op("Slice", "slice").further_inputs().shared()(any("x"))),
+          [](const Match& m, Builder& b) -> Outcome {
+            const Node &slice = *m.node("slice"), &squeeze = *m.node("squeeze");
+            const int rank = m["x"]->tensor_type().rank();
+            int64_t values[4] = {0, 0, 0, 1};  // start, end, axis, step
+            for (size_t i = 0; i < 4; ++i) {
+              if (!slice.input(i + 1) && i == 3) continue;
+              const auto known =
+                  slice.input(i + 1) ? m.inference().constant_integers(slice.input(i + 1)) : std::nullopt;
+              if (!known || known->size() != 1) return m.refuse("slice", "its range is not constant");
+              values[i] = (*known)[0];
+            }
+            const int64_t axis = values[2] < 0 ? values[2] + rank : values[2];
+            if (values[0] < 0 || values[1] != values[0] + 1 || values[3] != 1)
+              return m.refuse("slice", "takes more than one element");
+            auto axes = squeeze.input(1) ? m.inference().constant_integers(squeeze.input(1))
+                                         : std::optional(squeeze.attr_ints("axes"));
+            const bool same = axes && axes->size() == 1 && ((*axes)[0] < 0 ? (*axes)[0] + rank : (*axes)[0]) == axis;
+            // A Gather fails where a Slice would give nothing.
+            const auto size = m["x"]->tensor_type().dim(static_cast<int>(axis)).constant();
+            if (!same || !size || values[0] >= *size) return m.refuse("squeeze", "drops another axis");
+            return b.op("Gather", {m["x"], b.constant(Tensor::scalar(values[0]))}, {{"axis", axis}});
+          }};
+}
+
+// (B, T, H (E + E + F)) -> (B, T, H, E + E + F) -> (B, H, T, E + E + F), split then: operands of each head side by
+// side.
+Pat packed_heads() {
+  Pat heads = Op("Reshape", "heads").shared()(packed_projection(), any());
+  return Op("Transpose", "transposed").attr("perm", {0, 2, 1, 3}).shared()(heads);
+}
+
+// Why the heads aren't packed so; empty if they are.
+std::string why_not_heads(const Match& m) {
+  if (std::string reason = why_not_cut(m); !reason.empty()) return reason;
+  const TensorType &packed = projection(m)->tensor_type(), &split = m["heads"]->tensor_type();
+  if (packed.rank() != 3 || split.rank() != 4 || !split.dim(2).constant() || !(split.dim(1) == packed.dim(1)) ||
+      !(packed.dim(2) == split.dim(2) * split.dim(3)))
+    return "does not split the last axis into heads";
+  return {};
+}
+
+// Columns [begin, end) of each head, as (B, H, T, end - begin).
+Value* cut_heads(const Match& m, Builder& b, int64_t begin, int64_t end) {
+  const int64_t heads = *m["heads"]->tensor_type().dim(2).constant();
+  Value* part = cut_projection(m, b, begin, end, heads);
+  return b.transpose(b.reshape(part, {0, 0, heads, end - begin}), {0, 2, 1, 3});
+}
+
+pattern::Rule split_of_heads() {
+  Pat node = Op("Split", "split").axis(-1).further_inputs().replaced()(packed_heads());
+  return {"normalize_packed_projection", node, [](const Match& m, Builder& b) -> Outcome {
+            if (const std::string reason = why_not_heads(m); !reason.empty()) return m.refuse("heads", reason);
+            const Node& n = *m.node("split");
+            if (m["transposed"]->uses().size() > 1) return m.refuse("transposed", "is also used as a whole");
+            std::vector<Value*> parts;
+            int64_t begin = 0;
+            for (size_t i = 0; i < n.output_count(); ++i) {
+              const auto width = n.output(i) ? n.output(i)->tensor_type().dim(-1).constant() : std::nullopt;
+              if (!width) return m.refuse("split", "its sizes are not constants");
+              parts.push_back(cut_heads(m, b, begin, begin + *width));
+              begin += *width;
+            }
+            Outcome outcome(parts[0]);
+            for (size_t i = 1; i < parts.size(); ++i) outcome.also(n.output(i), parts[i]);
+            return outcome;
+          }};
+}
+
+pattern::Rule slice_of_heads() {
+  return {"normalize_packed_projection", Op("Slice", "slice").further_inputs()(packed_heads()),
+          [](const Match& m, Builder& b) -> Outcome {
+            if (const std::string reason = why_not_heads(m); !reason.empty()) return m.refuse("heads", reason);
+            if (!all_users_slice(*m["transposed"], m.inference()))
+              return m.refuse("transposed", "is also used as a whole");
+            const auto range = range_of_last_axis(*m.node("slice"), m.inference());
+            return cut_heads(m, b, range->begin, range->end);
+          }};
+}
+
+// Squeeze(Split(x)) into parts of size 1 is Gather(x, i).
+pattern::Rule unbound() {
+  // Each output of the Split is a pattern of its own.
+  const auto part = [](size_t i) {
+    return Op("Squeeze", "squeeze")
+        .further_inputs()(Op("Split", "split").output(i).further_inputs().shared()(any("x")));
+  };
+  return {"normalize_packed_projection", one_of("part", {part(0), part(1), part(2)}),
+          [](const Match& m, Builder& b) -> Outcome {
+            const Node& split = *m.node("split");
+            const Value* squeezed = m.root();
+            const int rank = m["x"]->tensor_type().rank();
+            int64_t axis = split.attr_int("axis", 0);
+            if (rank < 0 || squeezed->tensor_type().rank() != rank - 1) return m.refuse("squeeze", "drops no axis");
+            if (axis < 0) axis += rank;
+            for (size_t i = 0; i < split.output_count(); ++i)
+              if (!split.output(i) || !split.output(i)->tensor_type().dim(static_cast<int>(axis)).is(1))
+                return m.refuse("split", "its parts have several elements");
+            const Dims whole = *split.output(0)->tensor_type().shape;
+            Dims rest = whole;
+            rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis));
+            if (!squeezed->tensor_type().shape || *squeezed->tensor_type().shape != rest)
+              return m.refuse("squeeze", "drops another axis");
+            Value* index = b.constant(Tensor::scalar(static_cast<int64_t>(m.choice("part"))));
+            return b.op("Gather", {m["x"], index}, {{"axis", axis}});
+          }};
+}
+
 // Gather(Transpose(Reshape(p)), i) over the axis that counts the operands is a Transpose of a Reshape of a Slice of p.
 pattern::Rule gathered() {
   Pat split = Op("Reshape", "reshaped").shared()(any("packed"), any());
-  Pat transposed = Op("Transpose", "transposed").shared()(split);
+  Pat transposed = one_of("order", {Op("Transpose", "transposed").shared()(split), split});
   return {"normalize_packed_projection", Op("Gather", "gather")(transposed, pattern::scalar("index")),
           [](const Match& m, Builder& b) -> Outcome {
             const Node& gather = *m.node("gather");
             const auto &packed = m["packed"]->tensor_type().shape, &reshaped = m["reshaped"]->tensor_type().shape;
-            const std::vector<int64_t> perm = m.node("transposed")->attr_ints("perm");
+            std::vector<int64_t> perm;
+            if (m.node("transposed")) {
+              perm = m.node("transposed")->attr_ints("perm");
+            } else if (reshaped) {
+              for (size_t i = 0; i < reshaped->size(); ++i) perm.push_back(static_cast<int64_t>(i));
+            }
             if (!packed || !reshaped || perm.size() != reshaped->size() || m["index"]->tensor_type().rank() != 0)
               return m.refuse("gather", "does not select one of the operands");
             int64_t axis = gather.attr_int("axis", 0);
@@ -154,7 +270,7 @@ pattern::Rule gathered() {
             for (const int64_t p : perm)
               if (static_cast<size_t>(p) != counted) rest.push_back(static_cast<size_t>(p) > counted ? p - 1 : p);
             if (target.size() != leading + 1) part = b.reshape(part, target);
-            return b.transpose(part, rest);
+            return std::is_sorted(rest.begin(), rest.end()) ? part : b.transpose(part, rest);
           }};
 }
 
@@ -175,7 +291,9 @@ pattern::Rule transposed_projection() {
 
 namespace rules {
 
-std::vector<pattern::Rule> projection_forms() { return {gathered(), sliced(), split()}; }
+std::vector<pattern::Rule> projection_forms() {
+  return {unbound(), sliced_off(), gathered(), sliced(), split(), split_of_heads(), slice_of_heads()};
+}
 
 }  // namespace rules
 

@@ -1,5 +1,6 @@
 // Reshapes and transposes that together are a plain Reshape and one Transpose, as the attention rules expect them.
 #include <algorithm>
+#include <optional>
 
 #include "passes/passes.h"
 #include "passes/rules.h"
@@ -34,21 +35,55 @@ pattern::Rule key_round_trip() {
           }};
 }
 
-// (T, B, H E) -> (T, B H, E) -> (B H, T, E) -> (B, H, T, E), or with the last two swapped: nn.MultiheadAttention.
+// The heads and the width of a head where (.., H E) is folded to (.. H, E); nothing if they aren't constants.
+struct HeadSizes {
+  int64_t count, width;
+};
+
+std::optional<HeadSizes> head_sizes(const Dim& all, const Dim& one) {
+  const auto total = all.constant(), width = one.constant();
+  if (!total || !width || *width <= 0 || *total % *width != 0) return std::nullopt;
+  return HeadSizes{*total / *width, *width};
+}
+
+Value* size_of_axis(Builder& b, Value* x, int64_t axis) {
+  return b.op("Slice", {b.op("Shape", {x}), b.integers({axis}), b.integers({axis + 1})});
+}
+
+// (T, B, H E) -> (T, B H, E) -> (B H, T, E), or with the last two swapped, as nn.MultiheadAttention and fairseq have
+// it: the same through (B, H, T, E).
 pattern::Rule time_first(bool swapped) {
   const std::initializer_list<int64_t> heads_first = {1, 0, 2}, keys = {1, 2, 0};
-  return {"normalize_transpose", folded_transpose(swapped ? keys : heads_first),
+  Pat folded = Op("Reshape", "folded").shared()(any("x"), any());
+  return {"normalize_transpose", Op("Transpose").attr("perm", swapped ? keys : heads_first)(folded),
           [swapped](const Match& m, Builder& b) -> Outcome {
-            const Dims *x = dims(m["x"]), *folded = dims(m["folded"]), *out = dims(m["unfolded"]);
-            if (!x || !folded || !out || x->size() != 3 || folded->size() != 3 || out->size() != 4)
-              return m.refuse("unfolded", "is not a split of the last axis into heads");
-            const Dim time = (*x)[0], batch = (*x)[1], heads = (*out)[1], width = (*folded)[2];
-            const Dims wanted = swapped ? Dims{batch, heads, width, time} : Dims{batch, heads, time, width};
-            if (*out != wanted || !((*folded)[0] == time) || !((*x)[2] == heads * width) || !heads.constant() ||
-                !width.constant())
-              return m.refuse("unfolded", "is not a split of the last axis into heads");
-            Value* split = b.reshape(m["x"], {0, 0, *heads.constant(), *width.constant()});
-            return b.transpose(split, swapped ? std::vector<int64_t>{1, 2, 3, 0} : std::vector<int64_t>{1, 2, 0, 3});
+            const Dims *x = dims(m["x"]), *folded = dims(m["folded"]);
+            if (!x || !folded || x->size() != 3 || folded->size() != 3 || !((*x)[0] == (*folded)[0]))
+              return m.refuse("folded", "does not fold heads into the batch");
+            const auto heads = head_sizes((*x)[2], (*folded)[2]);
+            if (!heads || heads->count == 1) return m.refuse("folded", "does not split the last axis into heads");
+            Value* split = b.transpose(b.reshape(m["x"], {0, 0, heads->count, heads->width}), {1, 2, 0, 3});
+            Value* target = b.op("Concat", {b.integers({-1}), size_of_axis(b, m["x"], 0), b.integers({heads->width})},
+                                 {{"axis", int64_t{0}}});
+            Value* result = b.op("Reshape", {split, target});
+            return swapped ? b.transpose(result, {0, 2, 1}) : result;
+          }};
+}
+
+// And back: (B H, T, E) -> (T, B H, E) -> (T, B, H E)
+pattern::Rule back_to_time_first() {
+  Pat transposed = Op("Transpose").attr("perm", {1, 0, 2})(any("x"));
+  return {"normalize_transpose", Op("Reshape", "merged")(transposed, any()), [](const Match& m, Builder& b) -> Outcome {
+            const Dims *x = dims(m["x"]), *merged = dims(m["merged"]);
+            if (!x || !merged || x->size() != 3 || merged->size() != 3 || !((*x)[1] == (*merged)[0]))
+              return m.refuse("merged", "does not merge heads");
+            const auto heads = head_sizes((*merged)[2], (*x)[2]);
+            if (!heads || heads->count == 1) return m.refuse("merged", "does not merge heads");
+            Value* target =
+                b.op("Concat", {b.integers({-1, heads->count}), size_of_axis(b, m["x"], 1), b.integers({heads->width})},
+                     {{"axis", int64_t{0}}});
+            Value* split = b.transpose(b.op("Reshape", {m["x"], target}), {2, 0, 1, 3});
+            return b.reshape(split, {0, 0, heads->count * heads->width});
           }};
 }
 
@@ -82,7 +117,7 @@ pattern::Rule unsqueezed_transpose() {
 namespace rules {
 
 std::vector<pattern::Rule> transpose_forms() {
-  return {key_round_trip(), time_first(false), time_first(true), unsqueezed_transpose()};
+  return {key_round_trip(), time_first(false), time_first(true), back_to_time_first(), unsqueezed_transpose()};
 }
 
 }  // namespace rules

@@ -19,6 +19,8 @@ struct PassContext {
   Model& model;
   Report& report;
   const PassOptions& options;
+  // Receives why rules did not match where an operator that they end with is, if given.
+  std::vector<NearMiss>* misses = nullptr;
 };
 
 struct Pass {

@@ -36,6 +36,7 @@ size_t fuse_additive_attention(PassContext&);
 size_t fuse_attention_groups(PassContext&);
 size_t fuse_attention_cache(PassContext&);
 size_t fuse_attention_heads(PassContext&);
+size_t fuse_attention_scale(PassContext&);
 size_t fuse_qkv_projection(PassContext&);
 // Masks in their cheapest exact form: as the attribute `causal`, as a condition over keys, or none.
 size_t simplify_masks(PassContext&);

@@ -15,6 +15,14 @@ size_t simplify(PassContext& context) {
   return total + eliminate_dead(context);
 }
 
+// While linear layers still read as the patterns write them.
+size_t explain_softmaxes(PassContext& context) {
+  const std::vector<pattern::Rule> anchored = {rules::attention(), rules::additive_attention()};
+  for (auto& miss : pattern::explain_anchors(anchored, context.model))
+    context.report.near_misses.push_back(std::move(miss));
+  return 0;
+}
+
 constexpr Pass kPipeline[] = {
     {"inline_functions", "Replaces calls of model-local functions by their bodies.", inline_functions},
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
@@ -27,12 +35,14 @@ constexpr Pass kPipeline[] = {
     {"fuse_attention", "Scores, mask, softmax and values become one Attention.", fuse_attention},
     {"fuse_additive_attention", "Additive scores, mask, softmax and values become one Attention.",
      fuse_additive_attention},
+    {"explain_softmaxes", "Says of each softmax that is left why no attention rule took it.", explain_softmaxes},
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
     {"fuse_attention_groups", "Key heads repeated for groups of query heads are given once.", fuse_attention_groups},
     {"fuse_attention_cache", "Concatenations with earlier keys and values move into Attention.", fuse_attention_cache},
     {"fuse_attention_heads", "The reshapes and transposes of heads move into Attention.", fuse_attention_heads},
     {"normalize_projections", "Transposes of batch and time move in front of linear layers.", normalize_projections},
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
+    {"fuse_attention_scale", "Factors of queries and keys become the scale of Attention.", fuse_attention_scale},
     {"fuse_qkv_projection", "The linear layers in front of queries, keys and values move into Attention.",
      fuse_qkv_projection},
     {"simplify_masks", "Masks become causal, a condition over keys, or nothing, where that is proven.", simplify_masks},
@@ -71,9 +81,7 @@ void optimize(Model& model, Report& report, const PassOptions& options) {
   for (const Pass& pass : pipeline())
     report.pass_counts[std::string(pass.name)] +=
         within([&] { return "pass " + std::string(pass.name); }, [&] { return pass.run(context); });
-  const std::vector<pattern::Rule> anchored = {rules::attention(), rules::additive_attention(),
-                                               rules::attention_heads()};
-  // After those of passes that have no anchors.
+  const std::vector<pattern::Rule> anchored = {rules::attention_heads()};
   for (auto& miss : pattern::explain_anchors(anchored, model)) report.near_misses.push_back(std::move(miss));
   if (!model.opset_imports.contains("ai.attune")) model.opset_imports["ai.attune"] = 1;
   model.graph->sort();

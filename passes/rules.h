@@ -9,8 +9,12 @@ pattern::Rule attention();
 pattern::Rule additive_attention();
 pattern::Rule attention_heads();
 
-// Normalising rule: a batched matrix product as MatMul.
-pattern::Rule einsum_product();
+// Normalising rules: sums of products as MatMul.
+std::vector<pattern::Rule> contraction_forms();
+// Normalising rules: products with a column, and axes of size 1, as the attention rules expect them.
+std::vector<pattern::Rule> row_forms();
+// Normalising rules: copies that broadcasting makes needless.
+std::vector<pattern::Rule> broadcast_forms();
 // Normalising rules: reshapes and transposes that together are one transpose.
 std::vector<pattern::Rule> transpose_forms();
 // Normalising rules: projections for several operands at once become one for each.

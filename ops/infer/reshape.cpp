@@ -26,6 +26,19 @@ void set_reshaped(NodeInference& n, std::optional<Dims> shape) {
   n.set_contents(0, std::move(out));
 }
 
+// Where the numbers of elements differ by name only, one size has another name in the input: (a, t, 32) as (b, t, 4, 8)
+// says that b is a. The input's is taken, so that what is split and merged keeps its names.
+void adopt_size(const Dim& all, const Dim& product_of_sizes, Dims& to) {
+  if (!all.known() || all == product_of_sizes || all.constant()) return;
+  for (Dim& size : to) {
+    if (size.constant()) continue;
+    const Dim rest = Dim::floor_divide(product_of_sizes, size), other = Dim::floor_divide(all, rest);
+    if (!(rest * size == product_of_sizes) || !(rest * other == all) || other.constant()) continue;
+    size = other;
+    return;
+  }
+}
+
 // One size that is -1 or unknown follows from the number of elements.
 void fill_missing(NodeInference& n, const Dims& from, Dims& to) {
   size_t missing = to.size();
@@ -44,7 +57,7 @@ void fill_missing(NodeInference& n, const Dims& from, Dims& to) {
   const auto mismatch = [&] { n.fail(fmt::format("{} can't be reshaped to {}", to_string(from), to_string(to))); };
   if (missing == to.size()) {
     if (count && others && *count != *others) mismatch();
-    return;
+    return adopt_size(all, rest, to);
   }
   if (!all.known() || others == 0) return;
   if (count && others && *count % *others != 0) mismatch();

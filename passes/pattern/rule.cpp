@@ -91,19 +91,27 @@ class Rewriter {
   }
 
   bool rewrite(const Rule& rule, Value* root) {
-    const auto m = match(rule.pattern, root, inference_);
-    if (!m) return false;
+    Miss miss;
+    const auto m = match(rule.pattern, root, inference_, context_.misses ? &miss : nullptr);
     Node* node = root->producer();
+    if (!m) return missed(rule, *node, miss.path, miss.value, miss.reason());
     const std::string label = anchor_label(rule, *m, node);
     return within([&] { return "rule " + rule.name; },
                   [&] {
                     Builder builder(node, inference_, context_.model.opset());
                     Outcome outcome = rule.rewrite(*m, builder);
-                    if (!outcome.root) return false;
+                    if (!outcome.root) return missed(rule, *node, outcome.part, (*m)[outcome.part], outcome.reason);
                     builder.commit();
                     accept(rule, root, outcome, label);
                     return true;
                   });
+  }
+
+  // Gives false.
+  bool missed(const Rule& rule, const Node& root, const std::string& path, const Value* value,
+              const std::string& reason) {
+    if (context_.misses) context_.misses->push_back({rule.name, root.label(), path, name_of(value), reason});
+    return false;
   }
 
   void accept(const Rule& rule, Value* root, Outcome& outcome, const std::string& label) {

@@ -9,6 +9,9 @@ TEST(InferMovement, Reshape) {
   check({
       {"(float[b,n,512] x) => (y) <int64[4] shape = {0, 0, 8, 64}> { y = Reshape(x, shape) }", "float(b,n,8,64)"},
       {"(float[b,n,512] x) => (y) <int64[4] shape = {0, -1, 8, 64}> { y = Reshape(x, shape) }", "float(b,n,8,64)"},
+      {"(float[a,n,512] x, int64[b,n] ids) => (y) <int64[1] heads = {8}, int64[1] width = {64}> { s = Shape(ids) t = "
+       "Concat<axis = 0>(s, heads, width) y = Reshape(x, t) }",
+       "float(a,n,8,64)"},
       {"(float[b,8,n,64] x) => (y) <int64[3] shape = {-1, 8, 64}> { y = Reshape(x, shape) }", "float(b*n,8,64)"},
       {"(float[b,n] x) => (y) <int64[1] shape = {-1}> { y = Reshape(x, shape) }", "float(b*n)"},
       {"(float[b,3] x) => (y) <int64[2] shape = {-1, 2}> { y = Reshape(x, shape) }", "float(b + floor((b)/(2)),2)"},

@@ -1,0 +1,153 @@
+// Copies along an axis that broadcasting makes needless:  f(copies(x), y) = f(x, y), and
+// concat(copies(x), y) W  =  x W_1 + y W_2
+#include <algorithm>
+
+#include "passes/passes.h"
+#include "passes/rules.h"
+
+namespace attune {
+namespace {
+
+using pattern::any;
+using pattern::Builder;
+using pattern::Match;
+using pattern::one_of;
+using pattern::Op;
+using pattern::Outcome;
+using pattern::Pat;
+
+const Dims* dims(const Value* v) { return v->tensor_type().shape ? &*v->tensor_type().shape : nullptr; }
+
+// Whether Expand or Tile only copies along axes of size 1.
+bool copies_ones(const Node& n) {
+  const Dims *from = dims(n.input(0)), *to = dims(n.output());
+  if (!from || !to || from->size() > to->size()) return false;
+  const size_t added = to->size() - from->size();
+  for (size_t i = 0; i < from->size(); ++i)
+    if (!(*from)[i].is(1) && !((*from)[i] == (*to)[added + i])) return false;
+  return true;
+}
+
+bool is_copy(const Node& n) { return (n.is("Expand") || n.is("Tile")) && n.input(0) && copies_ones(n); }
+
+bool is_weight(const Value* v) { return v && v->constant() && v->tensor_type().rank() <= 2; }
+
+constexpr int kMaxSteps = 6;
+
+// `v` before its copies were made, of the same rank with axes of size 1; null if it holds no copies. Followed through
+// transposes, Unsqueeze and linear layers over the last axis, which are computed for one copy then.
+Value* before_copies(Builder& b, Value* v, int steps = 0) {
+  const Node* n = v->producer();
+  if (!n || steps > kMaxSteps) return nullptr;
+  if (is_copy(*n)) {
+    const auto added = v->tensor_type().rank() - n->input(0)->tensor_type().rank();
+    std::vector<int64_t> axes;
+    for (int axis = 0; axis < added; ++axis) axes.push_back(axis);
+    return axes.empty() ? n->input(0) : b.unsqueeze(n->input(0), axes);
+  }
+  if (v->uses().size() > 1) return nullptr;
+  if (n->is("Transpose") || n->is("Unsqueeze")) {
+    Value* x = before_copies(b, n->input(0), steps + 1);
+    if (!x) return nullptr;
+    std::vector<Value*> inputs{n->inputs().begin(), n->inputs().end()};
+    inputs[0] = x;
+    return b.op(n->type(), std::move(inputs), n->attributes());
+  }
+  const bool linear = n->is("MatMul") || n->is("Add");
+  if (!linear) return nullptr;
+  const size_t weight = is_weight(n->input(1)) ? 1 : 0;
+  if (!is_weight(n->input(weight)) || (n->is("MatMul") && weight == 0)) return nullptr;
+  Value* x = before_copies(b, n->input(1 - weight), steps + 1);
+  return x ? b.op(n->type(), {x, n->input(weight)}) : nullptr;
+}
+
+// Whether `y` alone has the shape `shape`.
+bool has_shape(const Value* y, const Dims* shape) { return shape && dims(y) && *dims(y) == *shape; }
+
+pattern::Rule needless_copy(const std::string& type) {
+  return {"normalize_copies", Op(type, "f")(any("left"), any("right")), [](const Match& m, Builder& b) -> Outcome {
+            const Node& f = *m.node("f");
+            for (const size_t i : {0, 1}) {
+              Value* other = f.input(1 - i);
+              if (!has_shape(other, dims(f.output())) || f.input(i) == other) continue;
+              Value* x = before_copies(b, f.input(i));
+              if (!x) continue;
+              return b.op(f.type(), {i == 0 ? x : other, i == 0 ? other : x});
+            }
+            return m.refuse("f", "no operand holds copies that broadcasting makes");
+          }};
+}
+
+// Rows [begin, end) of a constant matrix.
+Tensor rows(const Tensor& matrix, int64_t begin, int64_t end) {
+  const Tensor dense = matrix.to_contiguous();
+  Tensor part = Tensor::allocate(dense.type(), {end - begin, dense.dim(1)});
+  const size_t row = dense.bytes() / static_cast<size_t>(dense.dim(0));
+  std::copy_n(dense.raw() + static_cast<size_t>(begin) * row, part.bytes(), part.mutable_raw());
+  return part;
+}
+
+// The states of a query beside each position of the memory, projected together (Bahdanau's alignment model).
+pattern::Rule concatenated() {
+  Pat product = Op("MatMul")(Op("Concat", "both").axis(-1)(any("left"), any("right")), any("weight"));
+  return {"normalize_concatenation", one_of("biased", {Op("Add")(product, any("bias")), product}),
+          [](const Match& m, Builder& b) -> Outcome {
+            const Value* weight = m["weight"];
+            const auto width = m["left"]->tensor_type().dim(-1).constant();
+            if (!weight->constant() || weight->tensor_type().rank() != 2 || weight->uses().size() > 1 || !width ||
+                *width <= 0 || *width >= weight->constant()->dim(0))
+              return m.refuse("weight", "is not a constant matrix of its own");
+            Value *left = m["left"], *right = m["right"];
+            Value* of_left = before_copies(b, left);
+            Value* of_right = of_left ? nullptr : before_copies(b, right);
+            if (!of_left && !of_right) return m.refuse("both", "neither part holds copies");
+            const Tensor& w = *weight->constant();
+            Value* first = b.op("MatMul", {of_left ? of_left : left, b.constant(rows(w, 0, *width))});
+            Value* second = b.op("MatMul", {of_right ? of_right : right, b.constant(rows(w, *width, w.dim(0)))});
+            if (!m["bias"]) return b.op("Add", {first, second});
+            if (!is_weight(m["bias"])) return m.refuse("bias", "is not a constant");
+            return of_left ? b.op("Add", {first, b.op("Add", {second, m["bias"]})})
+                           : b.op("Add", {b.op("Add", {first, m["bias"]}), second});
+          }};
+}
+
+// (query + keys) + bias  =  query + (keys + bias)
+pattern::Rule bias_of_sum() {
+  return {"normalize_bias", Op("Add")(Op("Add", "sum")(any("left"), any("right")), any("bias")),
+          [](const Match& m, Builder& b) -> Outcome {
+            const Dims *left = dims(m["left"]), *right = dims(m["right"]), *sum = dims(m["sum"]);
+            if (!is_weight(m["bias"]) || m["bias"]->tensor_type().rank() > 1)
+              return m.refuse("bias", "is not a constant vector");
+            if (!left || !right || !sum || is_weight(m["left"]) || is_weight(m["right"]) || (*left == *right))
+              return m.refuse("sum", "is not one of a row and a matrix");
+            if (*right == *sum) return b.op("Add", {m["left"], b.op("Add", {m["right"], m["bias"]})});
+            if (*left == *sum) return b.op("Add", {b.op("Add", {m["left"], m["bias"]}), m["right"]});
+            return m.refuse("sum", "is larger than both its operands");
+          }};
+}
+
+// (copies of one row v) x^T  =  (x v^T)^T
+pattern::Rule constant_row_product() {
+  return {"normalize_constant_row", Op("MatMul")(any("row"), Op("Transpose").attr("perm", {0, 2, 1})(any("x"))),
+          [](const Match& m, Builder& b) -> Outcome {
+            Value* row = before_copies(b, m["row"]);
+            const Dims* shape = row ? dims(row) : nullptr;
+            if (!shape || shape->size() != 3 || !(*shape)[0].is(1) || !(*shape)[1].is(1) || !(*shape)[2].constant())
+              return m.refuse("row", "is not one row for all of the batch");
+            Value* product = b.op("MatMul", {m["x"], b.reshape(row, {*(*shape)[2].constant(), 1})});
+            return b.unsqueeze(b.squeeze(product, {2}), {1});
+          }};
+}
+
+}  // namespace
+
+namespace rules {
+
+std::vector<pattern::Rule> broadcast_forms() {
+  std::vector<pattern::Rule> list = {concatenated(), bias_of_sum(), constant_row_product()};
+  for (const char* type : {"Add", "Sub", "Mul", "Div"}) list.push_back(needless_copy(type));
+  return list;
+}
+
+}  // namespace rules
+}  // namespace attune
