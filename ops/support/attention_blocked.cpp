@@ -302,9 +302,10 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-#include <omp.h>
-
+#include <atomic>
 #include <cstring>
+
+#include "ops/support/parallel.h"
 
 namespace attune {
 namespace blocked {
@@ -342,14 +343,27 @@ bool blocks_serve(const AttentionProblem& p) {
          p.config->score != AttentionScore::kAdditive;
 }
 
+namespace {
+
+// Calls f(part, task) for tasks that differ in cost: each part takes the next when it has done one.
+template <class F>
+void in_any_order(int parts, int64_t tasks, F&& f) {
+  std::atomic<int64_t> next{0};
+  parallel_parts(static_cast<int>(std::min<int64_t>(parts, std::max<int64_t>(tasks, 1))), [&](int part) {
+    for (int64_t task = next++; task < tasks; task = next++) f(part, task);
+  });
+}
+
+}  // namespace
+
 void attend_blocked(const AttentionProblem& p, uint8_t* left_over, BufferPool* pool) {
   const int64_t blocks = (p.query_length + blocked::kQueries - 1) / blocked::kQueries;
   const int64_t packs = p.batch * p.kv_heads, group = p.heads / p.kv_heads;  // key/value heads; query heads of each
   const double work = static_cast<double>(p.batch * p.heads * p.query_length) * static_cast<double>(p.key_length) *
                       static_cast<double>(p.key_width + p.value_width);
   constexpr double kWorthThreads = 1 << 17;
-  const bool alone = work < kWorthThreads || omp_in_parallel();
-  const auto threads = alone ? 1 : static_cast<int>(std::min<int64_t>(omp_get_max_threads(), packs * group * blocks));
+  const auto threads =
+      work < kWorthThreads ? 1 : static_cast<int>(std::min<int64_t>(parallel_width(), packs * group * blocks));
   // So many heads are packed at a time, then all threads attend to them: one for each thread, more where they are
   // small.
   const size_t packed = PackedHead::numbers(p), own = Scratch::numbers(p);
@@ -362,29 +376,24 @@ void attend_blocked(const AttentionProblem& p, uint8_t* left_over, BufferPool* p
   auto* memory = reinterpret_cast<float*>(buffer->data());
   float* finite = memory + static_cast<size_t>(slots) * packed;  // 1 where all values of a slot's head are finite
   float* scratch = finite + static_cast<size_t>(slots) * 16;
-#pragma omp parallel num_threads(threads) if (threads > 1)
-  {
-    const Scratch s(p, scratch + static_cast<size_t>(omp_get_thread_num()) * own);
-    for (int64_t first = 0; first < packs; first += slots) {
-      const int64_t count = std::min(slots, packs - first);
-#pragma omp for schedule(dynamic, 1)
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t b = (first + i) / p.kv_heads, g = (first + i) % p.kv_heads;
-        const PackedHead head(p, memory + static_cast<size_t>(i) * packed);
-        finite[i * 16] = blocked::pack(p, b, g, visible_keys(p, b, p.query_length - 1).last, head) ? 1.0F : 0.0F;
+  for (int64_t first = 0; first < packs; first += slots) {
+    const int64_t count = std::min(slots, packs - first);
+    in_any_order(threads, count, [&](int, int64_t i) {
+      const int64_t b = (first + i) / p.kv_heads, g = (first + i) % p.kv_heads;
+      const PackedHead head(p, memory + static_cast<size_t>(i) * packed);
+      finite[i * 16] = blocked::pack(p, b, g, visible_keys(p, b, p.query_length - 1).last, head) ? 1.0F : 0.0F;
+    });
+    in_any_order(threads, count * group * blocks, [&](int part, int64_t task) {
+      const int64_t i = task / blocks / group, pack = first + i, start = task % blocks * blocked::kQueries;
+      const int64_t b = pack / p.kv_heads, h = pack % p.kv_heads * group + task / blocks % group;
+      const Block block{b, h, start, std::min(blocked::kQueries, p.query_length - start)};
+      if (finite[i * 16] != 0) {
+        const Scratch s(p, scratch + static_cast<size_t>(part) * own);
+        blocked::attend(p, block, PackedHead(p, memory + static_cast<size_t>(i) * packed), left_over, s);
+      } else {
+        std::memset(left_over + (b * p.heads + h) * p.query_length + start, 1, static_cast<size_t>(block.count));
       }
-#pragma omp for schedule(dynamic, 1)
-      for (int64_t task = 0; task < count * group * blocks; ++task) {
-        const int64_t i = task / blocks / group, pack = first + i, start = task % blocks * blocked::kQueries;
-        const int64_t b = pack / p.kv_heads, h = pack % p.kv_heads * group + task / blocks % group;
-        const Block block{b, h, start, std::min(blocked::kQueries, p.query_length - start)};
-        if (finite[i * 16] != 0) {
-          blocked::attend(p, block, PackedHead(p, memory + static_cast<size_t>(i) * packed), left_over, s);
-        } else {
-          std::memset(left_over + (b * p.heads + h) * p.query_length + start, 1, static_cast<size_t>(block.count));
-        }
-      }
-    }
+    });
   }
 }
 

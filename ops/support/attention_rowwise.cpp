@@ -1,7 +1,5 @@
 #include "ops/support/attention_rowwise.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,6 +7,7 @@
 #include "ops/kernel.h"
 #include "ops/support/attention_mask.h"
 #include "ops/support/attention_rows.h"
+#include "ops/support/parallel.h"
 #include "ops/support/philox.h"
 
 namespace attune {
@@ -75,16 +74,13 @@ class RowwiseAttention {
     const double work = static_cast<double>(p_.batch * p_.heads * p_.query_length) *
                         static_cast<double>(p_.key_length) * static_cast<double>(p_.key_width + p_.value_width);
     constexpr double kWorthThreads = 1 << 17;
-    const int threads = work < kWorthThreads
-                            ? 1
-                            : static_cast<int>(std::min<int64_t>(omp_get_max_threads(), std::max<int64_t>(tasks, 1)));
+    const int threads =
+        work < kWorthThreads ? 1 : static_cast<int>(std::min<int64_t>(parallel_width(), std::max<int64_t>(tasks, 1)));
     const size_t bytes = RowScratch<A>::bytes(p_);
     const BufferRef memory = acquire(pool, bytes * static_cast<size_t>(threads));
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    {
-      RowScratch<A> s(p_, memory->data() + bytes * static_cast<size_t>(omp_get_thread_num()));
-#pragma omp for schedule(static)
-      for (int64_t task = 0; task < tasks; ++task) {
+    parallel_parts(threads, [&](int part) {
+      RowScratch<A> s(p_, memory->data() + bytes * static_cast<size_t>(part));
+      for (int64_t task = tasks * part / threads; task < tasks * (part + 1) / threads; ++task) {
         const int64_t t0 = task % query_tasks, bh = task / query_tasks;
         const int64_t b = bh / head_tasks, h0 = bh % head_tasks;
         for (int64_t t = t0; t < t0 + queries; ++t) {
@@ -94,7 +90,7 @@ class RowwiseAttention {
           if (mean) store_mean(b, t, s);
         }
       }
-    }
+    });
     if (ordered && p_.next_position) std::copy_n(positions_, p_.batch * p_.heads, p_.next_position);
   }
 

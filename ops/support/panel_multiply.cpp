@@ -208,8 +208,6 @@ const char* target_name() { return hwy::TargetName(HWY_TARGET); }
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <omp.h>
-
 #include "ops/support/parallel_items.h"
 
 namespace attune {
@@ -261,16 +259,12 @@ void PanelWeights::multiply(const float* x, int64_t x_stride, int64_t rows, floa
     }
   };
   const int64_t all = panels();
-  if (serial || omp_in_parallel() || omp_get_max_threads() == 1) {
+  const int64_t parts = serial ? 1 : std::min<int64_t>(parallel_width(), all);
+  if (parts <= 1) {
     stretch(0, all);
     return;
   }
-#pragma omp parallel
-  {
-    const int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
-    const int64_t begin = all * thread / threads, end = all * (thread + 1) / threads;
-    if (begin < end) stretch(begin, end);
-  }
+  parallel_parts(static_cast<int>(parts), [&](int part) { stretch(all * part / parts, all * (part + 1) / parts); });
 }
 
 const char* PanelWeights::instruction_set() { return HWY_DYNAMIC_DISPATCH(target_name)(); }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/support/parallel_items.h"
+
 namespace attune {
 namespace {
 
@@ -26,16 +28,17 @@ Layout layout_of(const Tensor& weights, bool transposed) {
 template <class T>
 void pack_panels(const T* from, const Layout& l, T* to) {
   const int64_t panels = (l.columns + kPanel - 1) / kPanel;
-#pragma omp parallel for schedule(static) if (l.inner * l.columns > 65536)
-  for (int64_t p = 0; p < panels; ++p) {
-    const int64_t width = std::min(kPanel, l.columns - p * kPanel);
-    T* out = to + p * l.inner * kPanel;
-    for (int64_t k = 0; k < l.inner; ++k, out += kPanel) {
-      const T* in = from + k * l.row + p * kPanel * l.column;
-      for (int64_t n = 0; n < width; ++n) out[n] = in[n * l.column];
-      std::fill(out + width, out + kPanel, T{});
+  parallel_items(panels, l.inner * kPanel, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t width = std::min(kPanel, l.columns - p * kPanel);
+      T* out = to + p * l.inner * kPanel;
+      for (int64_t k = 0; k < l.inner; ++k, out += kPanel) {
+        const T* in = from + k * l.row + p * kPanel * l.column;
+        for (int64_t n = 0; n < width; ++n) out[n] = in[n * l.column];
+        std::fill(out + width, out + kPanel, T{});
+      }
     }
-  }
+  });
 }
 
 int8_t nibble(const uint8_t* bytes, int64_t index) {
@@ -48,8 +51,7 @@ int8_t nibble(const uint8_t* bytes, int64_t index) {
 template <class Value>
 void pack_steps(const PanelWeights& w, uint8_t* to, Value&& value) {
   const int64_t step = w.row_step(), inner = w.inner(), columns = w.columns(), panels = w.panels();
-#pragma omp parallel for schedule(static) if (inner * columns > 65536)
-  for (int64_t p = 0; p < panels; ++p) {
+  const auto pack = [&](int64_t p) {
     uint8_t* out = to + p * w.padded_inner() * kPanel * 4 / step;
     const auto at = [&](int64_t k, int64_t end, int64_t n) {
       return k < end && n < columns ? static_cast<int>(value(k, n)) : 0;
@@ -62,7 +64,10 @@ void pack_steps(const PanelWeights& w, uint8_t* to, Value&& value) {
             *out++ = static_cast<uint8_t>(step == 4 ? at(j, end, n) + 128
                                                     : (at(j, end, n) + 8) | ((at(j + 4, end, n) + 8) << 4));
     }
-  }
+  };
+  parallel_items(panels, inner * kPanel, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) pack(p);
+  });
 }
 
 }  // namespace

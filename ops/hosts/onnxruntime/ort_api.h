@@ -51,7 +51,8 @@ enum Slot : size_t {
   kKernelInfoGetInputName = 232,
   kKernelInfoGetOutputName = 233,
   kKernelInfoGetNodeName = 244,
-  kKernelInfoGetConstantInputTensor = 249
+  kKernelInfoGetConstantInputTensor = 249,
+  kKernelContextParallelFor = 274
 };
 
 struct Api {

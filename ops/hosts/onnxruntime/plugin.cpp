@@ -1,5 +1,6 @@
 // libattune_onnxruntime.so: registers the ai.attune operators with ONNX Runtime (register_custom_ops_library).
 #include <fmt/format.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,9 +11,9 @@
 
 #include "graph/error.h"
 #include "ops/evaluate.h"
+#include "ops/hosts/hosted_node.h"
 #include "ops/hosts/onnxruntime/ort_api.h"
-#include "ops/hosts/onnxruntime/signatures.h"
-#include "ops/op.h"
+#include "ops/support/parallel.h"
 
 namespace attune::ort {
 namespace {
@@ -190,70 +191,100 @@ struct HostOp : CustomOp {
   }
 };
 
-// A node of a session, with its attune kernel. Stateless between calls; any number of threads may call run().
-class HostKernel {
+// The host's pool, for the time of one call.
+class HostWorkers : public Workers {
  public:
-  HostKernel(const HostOp& op, const Api* api, const KernelInfo* info) : api_(api), signature_(*op.signature) {
-    size_t inputs = 0, outputs = 0;
-    check(call<kKernelInfoGetInputCount, Status*(const KernelInfo*, size_t*)>(api, info, &inputs));
-    check(call<kKernelInfoGetOutputCount, Status*(const KernelInfo*, size_t*)>(api, info, &outputs));
-    std::vector<attune::Value*> values;
-    for (size_t i = 0; i < inputs; ++i) values.push_back(input_value(op, info, i));
-    Node* node = graph_.add_node("ai.attune", std::string(signature_.name), values, outputs);
-    node->trim_inputs();
-    for (size_t i = outputs; i-- > 0;)
-      if (port_name(api, info, kKernelInfoGetOutputName, i).empty()) node->remove_output(i);
-    for (const AttributeSignature& a : signature_.attributes)
-      if (auto value = read_attribute(api, info, a)) node->set(std::string(a.name), std::move(*value));
-    size_t size = 0;
-    using F = Status*(const KernelInfo*, char*, size_t*);
-    if (Status* s = call<kKernelInfoGetNodeName, F>(api, info, static_cast<char*>(nullptr), &size))
-      call<kReleaseStatus, void(Status*)>(api, s);
-    std::string label(size, '\0');
-    if (size > 0) check(call<kKernelInfoGetNodeName, F>(api, info, label.data(), &size));
-    node->name = label.c_str();
-    node_ = node;
-    within([&] { return node_->label(); },
-           [&] {
-             const OpDef* def = find_op("ai.attune", signature_.name, 1);
-             if (!def) throw Error(Error::Kind::kInternal, "the operator is not in this library");
-             kernel_ = def->prepare(SimpleContext(*node_, 1));
-           });
+  HostWorkers(const Api* api, const KernelContext* context) : api_(api), context_(context) {}
+
+  // The host doesn't tell how many threads a session has: one for each core is its default.
+  int count() const override {
+    static const int cores = omp_get_num_procs();
+    return cores;
+  }
+  void run(int parts, void (*f)(void*, int), void* data) override {
+    struct Call {
+      void (*f)(void*, int);
+      void* data;
+    } inner{f, data};
+    using PartFunction = void (*)(void*, size_t);
+    const PartFunction part = [](void* c, size_t i) {
+      static_cast<const Call*>(c)->f(static_cast<const Call*>(c)->data, static_cast<int>(i));
+    };
+    check(call<kKernelContextParallelFor, Status*(const KernelContext*, PartFunction, size_t, size_t, void*)>(
+        api_, context_, part, static_cast<size_t>(parts), size_t{0}, &inner));
   }
 
-  void run(KernelContext* context) {
+ private:
+  const Api* api_;
+  const KernelContext* context_;
+};
+
+std::string node_name(const Api* api, const KernelInfo* info) {
+  size_t size = 0;
+  using F = Status*(const KernelInfo*, char*, size_t*);
+  if (Status* s = call<kKernelInfoGetNodeName, F>(api, info, static_cast<char*>(nullptr), &size))
+    call<kReleaseStatus, void(Status*)>(api, s);
+  std::string name(size, '\0');
+  if (size > 0) check(call<kKernelInfoGetNodeName, F>(api, info, name.data(), &size));
+  return name.c_str();
+}
+
+HostedInput hosted_input(const HostOp& op, const Api* api, const KernelInfo* info, size_t i) {
+  HostedInput input;
+  input.name = port_name(api, info, kKernelInfoGetInputName, i);
+  if (input.name.empty()) return input;
+  input.type = static_cast<DataType>(op.port_type(op.signature->inputs.at(i)));
+  int constant = 0;
+  const Value* value = nullptr;
+  check(call<kKernelInfoGetConstantInputTensor, Status*(const KernelInfo*, size_t, int*, const Value**)>(
+      api, info, i, &constant, &value));
+  if (constant && value) input.constant = borrow(view(api, value));
+  return input;
+}
+
+HostedNode hosted_node(const HostOp& op, const Api* api, const KernelInfo* info) {
+  size_t input_count = 0, output_count = 0;
+  check(call<kKernelInfoGetInputCount, Status*(const KernelInfo*, size_t*)>(api, info, &input_count));
+  check(call<kKernelInfoGetOutputCount, Status*(const KernelInfo*, size_t*)>(api, info, &output_count));
+  std::vector<HostedInput> inputs;
+  for (size_t i = 0; i < input_count; ++i) inputs.push_back(hosted_input(op, api, info, i));
+  std::vector<bool> outputs;
+  for (size_t i = 0; i < output_count; ++i)
+    outputs.push_back(!port_name(api, info, kKernelInfoGetOutputName, i).empty());
+  Attributes attributes;
+  for (const AttributeSignature& a : op.signature->attributes)
+    if (auto value = read_attribute(api, info, a)) attributes.emplace(a.name, std::move(*value));
+  return {*op.signature, node_name(api, info), std::move(inputs), outputs, std::move(attributes)};
+}
+
+// A node of a session. Stateless between calls; any number of threads may call run().
+class HostKernel {
+ public:
+  HostKernel(const HostOp& op, const Api* api, const KernelInfo* info) : api_(api), node_(hosted_node(op, api, info)) {}
+
+  const Api* api() const { return api_; }
+
+  void run(KernelContext* context) const {
     size_t count = 0;
     check(call<kKernelContextGetInputCount, Status*(const KernelContext*, size_t*)>(api_, context, &count));
     std::vector<Datum> inputs(count);
     for (size_t i = 0; i < count; ++i) {
+      if (!node_.uses_input(i)) continue;
       const Value* value = nullptr;
       check(
           call<kKernelContextGetInput, Status*(const KernelContext*, size_t, const Value**)>(api_, context, i, &value));
       if (value) inputs[i] = Datum(borrow(view(api_, value)));
     }
-    HostCall host(api_, context, std::move(inputs), node_->output_count(), &pool_);
-    for (size_t i = 0; i < node_->output_count(); ++i) host.set_wanted(i, node_->output(i) != nullptr);
-    within([&] { return node_->label(); }, [&] { kernel_->run(host); });
+    HostCall host(api_, context, std::move(inputs), node_.output_count(), node_.pool());
+    for (size_t i = 0; i < node_.output_count(); ++i) host.set_wanted(i, node_.wants(i));
+    HostWorkers workers(api_, context);
+    const WorkersScope scope(workers);
+    node_.run(host);
   }
 
  private:
-  attune::Value* input_value(const HostOp& op, const KernelInfo* info, size_t i) {
-    const std::string name = port_name(api_, info, kKernelInfoGetInputName, i);
-    if (name.empty()) return nullptr;
-    int constant = 0;
-    const Value* value = nullptr;
-    check(call<kKernelInfoGetConstantInputTensor, Status*(const KernelInfo*, size_t, int*, const Value**)>(
-        api_, info, i, &constant, &value));
-    if (constant && value) return graph_.add_constant(borrow(view(api_, value)), name);
-    return graph_.add_input(name, ValueType::of(static_cast<DataType>(op.port_type(signature_.inputs.at(i)))));
-  }
-
   const Api* api_;
-  const OperatorSignature& signature_;
-  Graph graph_;
-  const Node* node_ = nullptr;
-  std::unique_ptr<Kernel> kernel_;
-  BufferPool pool_;
+  HostedNode node_;
 };
 
 const HostOp& host_op(const CustomOp* op) { return *static_cast<const HostOp*>(op); }
@@ -284,16 +315,13 @@ HostOp make_op(const OperatorSignature& signature, DataType type, DataType mask)
   op.get_start_version = [](const CustomOp*) { return 1; };
   op.get_end_version = [](const CustomOp*) { return 0x7fffffff; };
   op.create_kernel_v2 = [](const CustomOp* o, const Api* api, const KernelInfo* info, void** kernel) {
-    return guarded(api, [&] {
-      *kernel = new std::pair<const Api*, HostKernel>(std::piecewise_construct, std::forward_as_tuple(api),
-                                                      std::forward_as_tuple(host_op(o), api, info));
-    });
+    return guarded(api, [&] { *kernel = new HostKernel(host_op(o), api, info); });
   };
   op.kernel_compute_v2 = [](void* kernel, KernelContext* context) {
-    auto& [api, host] = *static_cast<std::pair<const Api*, HostKernel>*>(kernel);
-    return guarded(api, [&] { host.run(context); });
+    const auto& host = *static_cast<const HostKernel*>(kernel);
+    return guarded(host.api(), [&] { host.run(context); });
   };
-  op.kernel_destroy = [](void* kernel) { delete static_cast<std::pair<const Api*, HostKernel>*>(kernel); };
+  op.kernel_destroy = [](void* kernel) { delete static_cast<HostKernel*>(kernel); };
   return op;
 }
 

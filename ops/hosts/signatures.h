@@ -1,4 +1,5 @@
-// The operators of ai.attune as a host must declare them: ports and attributes.
+// The operators of ai.attune as a host must declare them: ports and attributes. Hosts go through this list, so an
+// operator that is in it is in every host; a test compares it with the schemas.
 #pragma once
 
 #include <span>
@@ -8,6 +9,8 @@
 #include "graph/data_type.h"
 
 namespace attune {
+
+inline constexpr std::string_view kHostedDomain = "ai.attune";
 
 enum class PortType { kT, kMask, kInt64 };  // kMask: bool or T
 
@@ -31,5 +34,7 @@ struct OperatorSignature {
 };
 
 std::span<const OperatorSignature> operator_signatures();
+// Null if there is none.
+const OperatorSignature* find_signature(std::string_view name);
 
 }  // namespace attune

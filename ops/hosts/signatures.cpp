@@ -1,4 +1,4 @@
-#include "ops/hosts/onnxruntime/signatures.h"
+#include "ops/hosts/signatures.h"
 
 namespace attune {
 namespace {
@@ -6,6 +6,7 @@ namespace {
 using Kind = AttributeSignature::Kind;
 constexpr auto T = PortType::kT;
 constexpr auto kInt64 = PortType::kInt64;
+const std::vector<DataType> kFloats = {DataType::kFloat, DataType::kFloat16, DataType::kBFloat16, DataType::kDouble};
 
 OperatorSignature attention() {
   return {"Attention",
@@ -45,7 +46,7 @@ OperatorSignature attention() {
            {"chunk", Kind::kInt},
            {"empty_row", Kind::kString},
            {"weights_output", Kind::kString}},
-          {DataType::kFloat, DataType::kFloat16, DataType::kBFloat16}};
+          kFloats};
 }
 
 }  // namespace
@@ -57,19 +58,25 @@ std::span<const OperatorSignature> operator_signatures() {
        {{"x", T, false}, {"w", T, false}, {"bias", T, true}, {"residual", T, true}},
        {{"y", T, false}},
        {{"activation", Kind::kString}, {"transposed", Kind::kInt}},
-       {DataType::kFloat, DataType::kFloat16, DataType::kBFloat16}},
+       kFloats},
       {"ResidualNormalization",
-       {{"x", T, false}, {"residual", T, false}, {"scale", T, false}, {"bias", T, true}},
+       {{"x", T, false}, {"residual", T, true}, {"scale", T, true}, {"bias", T, true}},
        {{"y", T, false}, {"sum", T, true}},
        {{"kind", Kind::kString}, {"epsilon", Kind::kFloat}, {"axis", Kind::kInt}},
-       {DataType::kFloat, DataType::kFloat16, DataType::kBFloat16}},
+       kFloats},
       {"RelativePositionBias",
        {{"table", T, false}, {"query_length", kInt64, false}, {"key_length", kInt64, false}, {"offset", kInt64, true}},
        {{"bias", T, false}},
        {{"max_distance", Kind::kInt}, {"bidirectional", Kind::kInt}},
-       {DataType::kFloat, DataType::kFloat16, DataType::kBFloat16}},
+       kFloats},
   };
   return all;
+}
+
+const OperatorSignature* find_signature(std::string_view name) {
+  for (const OperatorSignature& s : operator_signatures())
+    if (s.name == name) return &s;
+  return nullptr;
 }
 
 }  // namespace attune

@@ -1,0 +1,75 @@
+#include "ops/support/parallel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace attune {
+namespace {
+
+using testing::Each;
+
+// A host's pool: a thread for each part.
+class Threads : public Workers {
+ public:
+  int count() const override { return 3; }
+  void run(int parts, void (*f)(void*, int), void* data) override {
+    ++calls;
+    std::vector<std::jthread> threads;
+    for (int part = 0; part < parts; ++part) threads.emplace_back(f, data, part);
+  }
+  int calls = 0;
+};
+
+std::vector<int> visits(int64_t count, int64_t grain) {
+  std::vector<int> visits(static_cast<size_t>(count));
+  parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+  });
+  return visits;
+}
+
+TEST(Parallel, EveryItemOnce) {
+  for (const int64_t count : {1, 2, 7, 1000}) EXPECT_THAT(visits(count, 1), Each(1));
+}
+
+TEST(Parallel, EveryItemOnceOnAHostsThreads) {
+  Threads threads;
+  const WorkersScope scope(threads);
+  EXPECT_EQ(parallel_width(), 3);
+  for (const int64_t count : {1, 2, 7, 1000}) EXPECT_THAT(visits(count, 1), Each(1));
+  EXPECT_EQ(threads.calls, 3);  // one item needs no threads
+  EXPECT_THAT(visits(100, 200), Each(1));
+  EXPECT_EQ(threads.calls, 3);  // nor do few
+}
+
+TEST(Parallel, PartsDontSplitAgain) {
+  Threads threads;
+  const WorkersScope scope(threads);
+  std::atomic<int> widths{0};
+  parallel_parts(3, [&](int) {
+    widths += parallel_width();
+    EXPECT_THAT(visits(100, 1), Each(1));
+  });
+  EXPECT_EQ(widths, 3);
+  EXPECT_EQ(threads.calls, 1);
+}
+
+TEST(Parallel, TheScopeIsThatOfTheThread) {
+  const int before = parallel_width();
+  {
+    Threads threads;
+    const WorkersScope scope(threads);
+    int other = 0;
+    std::jthread([&] { other = parallel_width(); }).join();
+    EXPECT_EQ(other, before);
+  }
+  EXPECT_EQ(parallel_width(), before);
+}
+
+}  // namespace
+}  // namespace attune
