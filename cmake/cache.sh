@@ -3,7 +3,8 @@
 #   cmake/cache.sh path NAME    prints where NAME is (or will be)
 #   cmake/cache.sh fill NAME... makes each NAME that is missing
 # NAME: onnx (library from the PyPI wheel), onednn (prebuilt, from PyPI), venv (Python with tests/requirements.txt),
-#       node-tests (ONNX's node tests as folders), onednn-source (newer oneDNN, built from the crates.io package onednn-src).
+#       node-tests (ONNX's node tests as folders), openvino (the wheel, unpacked: headers, libraries, the Python package),
+#       onnxruntime-VERSION (a Python environment with that release), onednn-source (newer oneDNN, built from the crates.io package onednn-src).
 # Folder names carry the version and a key of everything that went in (compiler, flags, pinned hashes), so that a change
 # makes a new folder. A folder appears whole by a rename or not at all; a lock per name keeps two runs apart.
 set -euo pipefail
@@ -36,6 +37,8 @@ path() {
     onednn-source) echo "$cache/onednn-src-$onednn_crate-$({ "$cxx" --version | head -1; echo "$cxx_flags"; } | key)" ;;
     venv) echo "$cache/venv-$({ "$(system_python)" -c 'import sys; print(sys.version, sys.prefix)'
             cat "$root/tests/requirements.txt"; } | key)" ;;
+    openvino) echo "$cache/openvino-$(sed -n 's/^openvino==\([^ ]*\).*/\1/p' "$root/cmake/requirements-openvino.txt")-$(
+                key <"$root/cmake/requirements-openvino.txt")" ;;
     node-tests) echo "$cache/node-tests-$({ path venv; cat "$root/tests/conformance/make_node_tests.py"; } | key)" ;;
     *) say "no such part of the cache: $1"; exit 2 ;;
   esac
@@ -53,6 +56,15 @@ downloads() {
 }
 
 unpack() { "$(system_python)" -m zipfile -e "$1" "$2"; }
+
+make_openvino() {
+  local out=$1 work=$2
+  "$(system_python)" -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
+    --implementation cp --python-version 3.11 --abi cp311 --platform manylinux_2_28_x86_64 \
+    --dest "$work" --requirement "$root/cmake/requirements-openvino.txt"
+  mkdir -p "$out"
+  unpack "$work"/openvino-*.whl "$out"
+}
 
 make_onnx() {
   local out=$1 work=$2

@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-set(parts attune_graph attune_io attune_ops attune_schema attune_passes attune_runtime attune_convert)
+set(parts attune_graph attune_io attune_ops attune_infer attune_schema attune_passes attune_runtime attune_convert)
 add_library(attune_shared SHARED)
 add_library(attune::attune ALIAS attune_shared)
 set_target_properties(attune_shared PROPERTIES OUTPUT_NAME attune EXPORT_NAME attune LINKER_LANGUAGE CXX

@@ -39,6 +39,7 @@ const std::vector<Part>& parts() {
       {.path = "ops/", .may_include = kernels},
       {.path = "ops/support/dnnl.", .may_include = kernels, .dnnl = true},
       {.path = "ops/hosts/", .may_include = with(kernels, "ops/hosts/")},
+      {.path = "ops/hosts/openvino/", .may_include = {"graph/", "ops/", "ops/infer/", "ops/hosts/", "ops/hosts/openvino/"}},
       {.path = "ops/schema/", .may_include = schemas, .onnx = true},
       {.path = "ops/infer/", .may_include = schemas, .onnx = true},
       {.path = "passes/", .may_include = with(schemas, "passes/")},

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "ops/hosts/signatures.h"
 #include "graph/graph.h"
+#include "ops/hosts/signatures.h"
 
 namespace attune::openvino {
 

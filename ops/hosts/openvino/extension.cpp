@@ -1,4 +1,5 @@
-// libattune_openvino.so: the operators of ai.attune for OpenVINO (core.add_extension), from ONNX files and from OpenVINO's own.
+// libattune_openvino.so: the operators of ai.attune for OpenVINO (core.add_extension), from ONNX files and from
+// OpenVINO's own.
 #include <openvino/core/extension.hpp>
 #include <openvino/core/op_extension.hpp>
 #include <openvino/frontend/extension.hpp>

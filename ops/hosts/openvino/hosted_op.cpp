@@ -116,18 +116,17 @@ void HostedOp::validate_and_infer_types() {
       if (constant) {
         value = graph.add_constant(read_tensor(tensor_of(*constant), type));
       } else {
-        value = graph.add_input({}, ValueType());
-        value->set_type({.kind = ValueType::Kind::kTensor, .tensor = tensor_type(type, get_input_partial_shape(i))});
+        value = graph.add_input({}, ValueType::of(type, dims(get_input_partial_shape(i))));
       }
     }
-    Node* node = graph.add_node(std::string(kHostedDomain), std::string(signature_.name), values,
-                                signature_.outputs.size(), attributes_);
+    attune::Node* node = graph.add_node(std::string(kHostedDomain), std::string(signature_.name), values,
+                                        signature_.outputs.size(), attributes_);
     node->trim_inputs();
     const Inference inference(graph, {{std::string(kHostedDomain), 1}});
     const ov::element::Type type = get_input_size() > 0 ? get_input_element_type(0) : ov::element::dynamic;
     for (size_t i = 0; i < signature_.outputs.size(); ++i)
       set_output_type(i, signature_.outputs[i].type == PortType::kInt64 ? ov::element::i64 : type,
-                      partial_shape(node->output(i)->tensor_type()));
+                      partial_shape(node->output(i)->tensor_type().shape));
   });
 }
 
@@ -163,8 +162,8 @@ const HostedNode& HostedOp::hosted_node() const {
     input.type = kernel_type(i, get_input_element_type(i));
     if (const auto constant = constant_input(*this, i)) input.constant = read_tensor(tensor_of(*constant), input.type);
   }
-  hosted_ = std::make_unique<HostedNode>(signature_, get_friendly_name(), std::move(inputs), wanted_outputs(),
-                                         attributes_);
+  hosted_ =
+      std::make_unique<HostedNode>(signature_, get_friendly_name(), std::move(inputs), wanted_outputs(), attributes_);
   return *hosted_;
 }
 

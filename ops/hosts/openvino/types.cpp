@@ -54,19 +54,18 @@ ov::element::Type element_type(DataType type) {
   }
 }
 
-TensorType tensor_type(DataType type, const ov::PartialShape& shape) {
-  TensorType out{type, std::nullopt};
-  if (shape.rank().is_dynamic()) return out;
-  out.shape.emplace();
-  for (const ov::Dimension& d : shape) out.shape->push_back(d.is_static() ? Dim(d.get_length()) : Dim());
+std::optional<Dims> dims(const ov::PartialShape& shape) {
+  if (shape.rank().is_dynamic()) return std::nullopt;
+  Dims out;
+  for (const ov::Dimension& d : shape) out.push_back(d.is_static() ? Dim(d.get_length()) : Dim());
   return out;
 }
 
-ov::PartialShape partial_shape(const TensorType& type) {
-  if (!type.shape) return ov::PartialShape::dynamic();
-  std::vector<ov::Dimension> dims;
-  for (const Dim& d : *type.shape) dims.push_back(d.constant() ? ov::Dimension(*d.constant()) : ov::Dimension());
-  return ov::PartialShape(dims);
+ov::PartialShape partial_shape(const std::optional<Dims>& dims) {
+  if (!dims) return ov::PartialShape::dynamic();
+  std::vector<ov::Dimension> out;
+  for (const Dim& d : *dims) out.push_back(d.constant() ? ov::Dimension(*d.constant()) : ov::Dimension());
+  return {out};
 }
 
 Tensor read_tensor(const ov::Tensor& tensor, DataType type) {

@@ -13,8 +13,9 @@ namespace attune::openvino {
 // kUndefined for types that no operator of ai.attune has.
 DataType data_type(const ov::element::Type& type);
 ov::element::Type element_type(DataType type);
-TensorType tensor_type(DataType type, const ov::PartialShape& shape);
-ov::PartialShape partial_shape(const TensorType& type);
+// Nothing, or unknown sizes, where OpenVINO's are dynamic; and back.
+std::optional<Dims> dims(const ov::PartialShape& shape);
+ov::PartialShape partial_shape(const std::optional<Dims>& dims);
 // `tensor` as `type`: its memory if that is the type it has (bytes are bool too), else a copy.
 Tensor read_tensor(const ov::Tensor& tensor, DataType type);
 // Gives `to` the shape and the values of `from`, as the type that it has.
