@@ -4,7 +4,7 @@
 #   cmake/cache.sh fill NAME... makes each NAME that is missing
 # NAME: onnx (library from the PyPI wheel), onednn (prebuilt, from PyPI), venv (Python with tests/requirements.txt),
 #       node-tests (ONNX's node tests as folders), openvino (the wheel, unpacked: headers, libraries, the Python package),
-#       onnxruntime-VERSION (a Python environment with that release), onednn-source (newer oneDNN, built from the crates.io package onednn-src).
+#       onnxruntime-VERSION (that release of tests/hosts/onnxruntime-releases.txt, unpacked), onednn-source (newer oneDNN, built from the crates.io package onednn-src).
 # Folder names carry the version and a key of everything that went in (compiler, flags, pinned hashes), so that a change
 # makes a new folder. A folder appears whole by a rename or not at all; a lock per name keeps two runs apart.
 set -euo pipefail
@@ -23,6 +23,13 @@ pinned() { sed -n "s/^$1==\([^ ]*\).*/\1/p" "$root/cmake/requirements.txt"; }
 # The lines that pin the packages whose names start with $1: versions and hashes.
 pins() { sed -n "/^$1.*==/,/[^\\]\$/p" "$root/cmake/requirements.txt"; }
 
+# The lines that pin a release of ONNX Runtime for the tests, and the NumPy that it needs if that is not the tests' own.
+release_pins() {
+  local file=$root/tests/hosts/onnxruntime-releases.txt
+  sed -n "/^onnxruntime==$1 /,/[^\\]\$/p" "$file"
+  case $1 in 1.17.* | 1.18.*) sed -n "/^numpy==/,/[^\\]\$/p" "$file" ;; esac
+}
+
 key() { sha256sum | cut -c1-10; }
 
 path() {
@@ -39,6 +46,7 @@ path() {
             cat "$root/tests/requirements.txt"; } | key)" ;;
     openvino) echo "$cache/openvino-$(sed -n 's/^openvino==\([^ ]*\).*/\1/p' "$root/cmake/requirements-openvino.txt")-$(
                 key <"$root/cmake/requirements-openvino.txt")" ;;
+    onnxruntime-*) echo "$cache/$1-$(release_pins "${1#onnxruntime-}" | key)" ;;
     node-tests) echo "$cache/node-tests-$({ path venv; cat "$root/tests/conformance/make_node_tests.py"; } | key)" ;;
     *) say "no such part of the cache: $1"; exit 2 ;;
   esac
@@ -57,13 +65,24 @@ downloads() {
 
 unpack() { "$(system_python)" -m zipfile -e "$1" "$2"; }
 
-make_openvino() {
-  local out=$1 work=$2
+# unpack_wheels REQUIREMENTS OUT: for Python 3.11, side by side.
+unpack_wheels() {
+  local wheels
+  wheels=$(dirname "$2")/wheels
   "$(system_python)" -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
-    --implementation cp --python-version 3.11 --abi cp311 --platform manylinux_2_28_x86_64 \
-    --dest "$work" --requirement "$root/cmake/requirements-openvino.txt"
-  mkdir -p "$out"
-  unpack "$work"/openvino-*.whl "$out"
+    --implementation cp --python-version 3.11 --abi cp311 --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 \
+    --platform manylinux2014_x86_64 --dest "$wheels" --requirement "$1"
+  mkdir -p "$2"
+  local wheel
+  for wheel in "$wheels"/*.whl; do unpack "$wheel" "$2"; done
+}
+
+make_openvino() { unpack_wheels "$root/cmake/requirements-openvino.txt" "$1"; }
+
+make_onnxruntime() {
+  release_pins "$3" >"$2/requirements.txt"
+  [[ -s $2/requirements.txt ]] || { say "no release $3 in tests/hosts/onnxruntime-releases.txt"; return 1; }
+  unpack_wheels "$2/requirements.txt" "$1"
 }
 
 make_onnx() {
@@ -156,7 +175,7 @@ fill() {
     if [[ $name == venv ]]; then
       make_venv "$out"
     else
-      "make_$name" "$work/out" "$work"
+      "make_${name%-1.*}" "$work/out" "$work" "${name#onnxruntime-}"
       mv "$work/out" "$out"
     fi
     touch "$out/.complete"

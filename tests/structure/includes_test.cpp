@@ -46,6 +46,7 @@ const std::vector<Part>& parts() {
       {.path = "runtime/", .may_include = with(schemas, "runtime/")},
       {.path = "convert/", .may_include = with(with(with(schemas, "passes/"), "runtime/"), "convert/")},
       {.path = "cli/"},
+      {.path = "python/"},
       {.path = "examples/"},
       {.path = "bench/", .dnnl = true},
       {.path = "tests/", .onnx = true, .dnnl = true},
@@ -85,7 +86,7 @@ std::string complaint(const std::string& file, const std::string& header) {
 std::vector<std::string> complaints_about(const fs::path& root) {
   static const std::regex include(R"(^\s*#\s*include\s*["<]([^">]+)[">])");
   std::vector<std::string> found;
-  for (const char* folder : {"graph", "ops", "passes", "runtime", "convert", "cli", "tests", "examples", "bench"}) {
+  for (const char* folder : {"graph", "ops", "passes", "runtime", "convert", "cli", "python", "tests", "examples", "bench"}) {
     if (!fs::exists(root / folder)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp") continue;

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+from attune import _attune
+
+
+def convert(
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    target: Literal["attune", "portable", "onnx"] = "attune",
+    verify: bool = True,
+    tolerance: float | None = None,
+    max_rewrites: int = -1,
+    threads: int = 0,
+) -> _attune.Conversion:
+    """Converts a model, or every .onnx file of a folder, whose other files are copied.
+
+    With `verify`, source and result run on made-up inputs, and nothing is written (`Conversion.written` is False) if they
+    differ by more than `tolerance` (None: by the model's precision). `max_rewrites` stops after so many changes.
+    """
+    return _attune.convert(source, output, target=target, verify=verify, tolerance=tolerance, max_rewrites=max_rewrites, threads=threads)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypedDict, Unpack
+
+import numpy.typing as npt
+
+from attune import _attune
+
+
+class GenerationOptions(TypedDict, total=False):
+    """Names and meanings of Hugging Face's generation_config.json; what is left out is as the folder says."""
+
+    max_length: int
+    max_new_tokens: int
+    min_length: int
+    min_new_tokens: int
+    num_beams: int
+    num_return_sequences: int
+    length_penalty: float
+    early_stopping: bool | Literal["never"]
+    do_sample: bool
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    seed: int
+    repetition_penalty: float
+    no_repeat_ngram_size: int
+    bad_words_ids: Sequence[Sequence[int]]
+    suppress_tokens: Sequence[int]
+    begin_suppress_tokens: Sequence[int]
+    forced_bos_token_id: int
+    forced_eos_token_id: int | Sequence[int]
+    decoder_start_token_id: int
+    bos_token_id: int
+    pad_token_id: int
+    eos_token_id: int | Sequence[int]
+    decoder_input_ids: Sequence[int] | Sequence[Sequence[int]]
+    forced_decoder_ids: Sequence[tuple[int, int]]
+    output_alignments: bool
+    alignment_heads: Sequence[tuple[int, int]]
+
+
+class Generator:
+    """Generation from a folder of ONNX files. One call at a time; replica() gives another over the same weights."""
+
+    def __init__(self, folder: str | os.PathLike[str], *, threads: int = 0, alignments: bool = False) -> None:
+        """`threads`: 0 takes the physical cores. `alignments`: output_alignments may be asked for."""
+        self._generator = _attune.Generator(folder, threads=threads, alignments=alignments)
+
+    def replica(self) -> Generator:
+        """Another generator over the same weights, for another thread."""
+        other = Generator.__new__(Generator)
+        other._generator = self._generator.replica()
+        return other
+
+    def generate(self, inputs: Mapping[str, npt.ArrayLike], **options: Unpack[GenerationOptions]) -> list[list[_attune.Generation]]:
+        """For each source, num_return_sequences generations. `inputs`: those of the encoder, first axis: sources."""
+        unknown = sorted(options.keys() - GenerationOptions.__annotations__.keys())
+        if unknown:
+            raise TypeError(f"generate() has no option {', '.join(map(repr, unknown))}")
+        return self._generator.generate(dict(inputs), json.dumps(options))
+
+
+def load_tokenizer(folder: str | os.PathLike[str], *, target: bool = False) -> _attune.Tokenizer:
+    """The tokenizer of a model's folder: of the source texts, or with `target` of what is generated."""
+    return _attune.load_tokenizer(folder, target=target)

@@ -1,0 +1,69 @@
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "convert/convert.h"
+#include "python/bindings/bindings.h"
+
+namespace attune::python {
+namespace nb = nanobind;
+namespace fs = std::filesystem;
+
+void bind_convert(nb::module_& m) {
+  nb::class_<Rewrite>(m, "Rewrite", "A change that a rule made.")
+      .def_ro("rule", &Rewrite::rule)
+      .def_ro("node", &Rewrite::node)
+      .def_ro("result", &Rewrite::result)
+      .def_ro("details", &Rewrite::details);
+  nb::class_<NearMiss>(m, "NearMiss", "Why an attention was left: the rule that came nearest, and where it stopped.")
+      .def_ro("rule", &NearMiss::rule)
+      .def_ro("anchor", &NearMiss::anchor)
+      .def_ro("path", &NearMiss::path)
+      .def_ro("value", &NearMiss::value)
+      .def_ro("reason", &NearMiss::reason);
+  nb::class_<VerifiedCase>(m, "VerifiedCase", "Made-up inputs on which source and result were compared.")
+      .def_ro("sizes", &VerifiedCase::sizes)
+      .def_ro("refused", &VerifiedCase::refused)
+      .def_ro("worst_output", &VerifiedCase::worst_output)
+      .def_ro("absolute", &VerifiedCase::absolute)
+      .def_ro("relative", &VerifiedCase::relative);
+  nb::class_<Verification>(m, "Verification", "Whether the result computes what its source computes.")
+      .def_ro("cases", &Verification::cases)
+      .def_ro("largest_absolute", &Verification::largest_absolute)
+      .def_ro("largest_relative", &Verification::largest_relative)
+      .def_ro("tolerance", &Verification::tolerance)
+      .def_ro("compared", &Verification::compared)
+      .def_prop_ro("passed", &Verification::passed);
+  nb::class_<ConvertedModel>(m, "ConvertedModel", "One model of a conversion.")
+      .def_ro("source", &ConvertedModel::source)
+      .def_ro("result", &ConvertedModel::result)
+      .def_ro("attentions", &ConvertedModel::attentions)
+      .def_ro("verification", &ConvertedModel::verification)
+      .def_prop_ro("rewrites", [](const ConvertedModel& c) { return c.report.rewrites; })
+      .def_prop_ro("near_misses", [](const ConvertedModel& c) { return c.report.near_misses; })
+      .def_prop_ro("pass_counts", [](const ConvertedModel& c) { return c.report.pass_counts; })
+      .def_prop_ro("notes", [](const ConvertedModel& c) { return c.report.notes; });
+  nb::class_<Conversion>(m, "Conversion", "What a conversion did.")
+      .def_ro("models", &Conversion::models)
+      .def_ro("copied", &Conversion::copied)
+      .def_ro("written", &Conversion::written);
+  m.def(
+      "convert",
+      [](const fs::path& source, const fs::path& output, const std::string& target, bool verify,
+         std::optional<double> tolerance, int64_t max_rewrites, int threads) {
+        ConvertOptions options;
+        options.target = target_from_name(target);
+        options.verify = verify;
+        options.verification.tolerance = tolerance;
+        options.verification.threads = threads;
+        options.passes.max_rewrites = max_rewrites;
+        return convert(source, output, options);
+      },
+      nb::arg("source"), nb::arg("output"), nb::kw_only(), nb::arg("target"), nb::arg("verify"),
+      nb::arg("tolerance").none(), nb::arg("max_rewrites"), nb::arg("threads"),
+      nb::call_guard<nb::gil_scoped_release>());
+}
+
+}  // namespace attune::python

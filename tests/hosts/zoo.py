@@ -1,0 +1,97 @@
+"""Every recorded model of a zoo, converted, in each host: with the plug-in, and portable and standard files without it.
+
+usage: zoo.py ZOO KNOWN [PART_OF_PATH...]
+
+KNOWN lists, with a reason, what can't pass: a file and a run ("onnx in openvino"), where the host refuses the *source* file or gives
+other values for it too. A line that isn't needed any more is an error, as is a failure that has no line.
+"""
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from hosts import BUILD, OnnxRuntime, OpenVino, Reference
+from recorded import recorded_cases, relative_difference, tolerance
+
+RUNS = [("attune", OnnxRuntime), ("attune", OpenVino), ("portable", OnnxRuntime), ("portable", Reference),
+        ("onnx", OnnxRuntime), ("onnx", OpenVino), ("onnx", Reference)]
+
+
+def runtime(host, plugin: bool):
+    # As the recordings were made: what is compared is the operator, not ONNX Runtime's own optimiser.
+    return OnnxRuntime(plugin=plugin, optimise=False) if host is OnnxRuntime else host(plugin=plugin)
+
+
+def trouble(host, plugin: bool, file: pathlib.Path, recordings, limit: float) -> str:
+    """Why `file` doesn't give the recorded outputs in `host`; empty if it does."""
+    try:
+        run = runtime(host, plugin).load(file)
+        for feed, wanted in recordings:
+            got = run(feed)
+            for name, want in wanted.items():
+                if got[name].shape != want.shape:
+                    return f"{name}: shape {got[name].shape}, recorded {want.shape}"
+                worst = relative_difference(got[name], want)
+                if not worst < limit:
+                    return f"{name} differs by {worst:.2g}"
+    except Exception as error:  # each host has exceptions of its own
+        return f"{type(error).__name__}: {error}".replace("\n", " ").replace("\t", " ")[:300]
+    return ""
+
+
+class Checker:
+    def __init__(self, zoo: pathlib.Path, known: pathlib.Path):
+        self.zoo = zoo
+        self.known = {tuple(line.split("\t")[:2]) for line in known.read_text().splitlines() if line}
+        self.passed = self.listed = 0
+        self.failures: list[str] = []
+
+    def check(self, source: pathlib.Path) -> None:
+        recordings = list(recorded_cases(source))
+        if not recordings:
+            return
+        name = str(source.relative_to(self.zoo))
+        limit = tolerance(source)
+        with tempfile.TemporaryDirectory() as folder:
+            for target in ("attune", "portable", "onnx"):
+                out = pathlib.Path(folder) / f"{target}.onnx"
+                done = subprocess.run([BUILD / "attune", "convert", source, "-o", out, "--no-verify", "--target", target], capture_output=True)
+                if done.returncode:
+                    self.fail(name, target, f"not converted: {done.stderr.decode().strip()[:300]}")
+                    continue
+                for run_target, host in RUNS:
+                    if run_target == target:
+                        self.judge(name, f"{target} in {host.name}", host, trouble(host, target == "attune", out, recordings, limit),
+                                   source, recordings, limit)
+
+    def judge(self, name, run, host, why, source, recordings, limit) -> None:
+        if not why:
+            if (name, run) in self.known:
+                self.fail(name, run, "is in the list, but passes")
+            else:
+                self.passed += 1
+        elif (name, run) in self.known:
+            self.listed += 1
+        else:
+            of_source = trouble(host, False, source, recordings, limit)
+            self.fail(name, run, why + (f" [source: {of_source}]" if of_source else " [the source passes]"))
+
+    def fail(self, name: str, run: str, why: str) -> None:
+        self.failures.append(f"{name}\t{run}\t{why}")
+        print("FAILED", self.failures[-1], flush=True)
+
+
+def main() -> int:
+    zoo, known, parts = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
+    checker = Checker(zoo, known)
+    files = [f for f in sorted(zoo.rglob("*.onnx")) if not parts or any(p in str(f) for p in parts)]
+    for file in files:
+        checker.check(file)
+    print(f"{checker.passed} passed, {checker.listed} listed, {len(checker.failures)} failed")
+    return 1 if checker.failures or not checker.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
