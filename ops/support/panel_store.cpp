@@ -8,6 +8,8 @@
 #include <map>
 #include <mutex>
 
+#include "ops/support/parallel.h"
+
 namespace attune {
 namespace {
 
@@ -25,8 +27,10 @@ Key hash(const void* data, size_t bytes, uint64_t seed) {
 Key hash_bytes(const std::byte* data, size_t bytes) {
   constexpr size_t kPart = size_t{1} << 20;
   std::vector<Key> parts((bytes + kPart - 1) / kPart);
-#pragma omp parallel for schedule(static) if (parts.size() > 1)
-  for (size_t i = 0; i < parts.size(); ++i) parts[i] = hash(data + i * kPart, std::min(kPart, bytes - i * kPart), 0);
+  parallel_for(static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      parts[i] = hash(data + i * kPart, std::min(kPart, bytes - i * kPart), 0);
+  });
   return hash(parts.data(), parts.size() * sizeof(Key), bytes);
 }
 
