@@ -39,7 +39,8 @@ const std::vector<Part>& parts() {
       {.path = "ops/", .may_include = kernels},
       {.path = "ops/support/dnnl.", .may_include = kernels, .dnnl = true},
       {.path = "ops/hosts/", .may_include = with(kernels, "ops/hosts/")},
-      {.path = "ops/hosts/openvino/", .may_include = {"graph/", "ops/", "ops/infer/", "ops/hosts/", "ops/hosts/openvino/"}},
+      {.path = "ops/hosts/openvino/",
+       .may_include = {"graph/", "ops/", "ops/infer/", "ops/hosts/", "ops/hosts/openvino/"}},
       {.path = "ops/schema/", .may_include = schemas, .onnx = true},
       {.path = "ops/infer/", .may_include = schemas, .onnx = true},
       {.path = "passes/", .may_include = with(schemas, "passes/")},
@@ -86,7 +87,8 @@ std::string complaint(const std::string& file, const std::string& header) {
 std::vector<std::string> complaints_about(const fs::path& root) {
   static const std::regex include(R"(^\s*#\s*include\s*["<]([^">]+)[">])");
   std::vector<std::string> found;
-  for (const char* folder : {"graph", "ops", "passes", "runtime", "convert", "cli", "python", "tests", "examples", "bench"}) {
+  for (const char* folder :
+       {"graph", "ops", "passes", "runtime", "convert", "cli", "python", "tests", "examples", "bench"}) {
     if (!fs::exists(root / folder)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp") continue;
