@@ -47,13 +47,15 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
       for (size_t v = 0; v < kVectors; ++v) sum[q][r][v] = hn::Zero(df);
   }
   for (int64_t k = 0; k < inner; ++k) {
-    if constexpr (kPanels == 1) {
+    if constexpr (kPanels * kVectors <= kRows) {
       // One broadcast at a time: the accumulators leave few registers.
-      VF w[kVectors];
-      for (size_t v = 0; v < kVectors; ++v) w[v] = load_weights<kStorage>(panel[0], k, v);
+      VF w[kPanels][kVectors];
+      for (size_t q = 0; q < kPanels; ++q)
+        for (size_t v = 0; v < kVectors; ++v) w[q][v] = load_weights<kStorage>(panel[q], k, v);
       for (size_t r = 0; r < kRows; ++r) {
         const VF xr = hn::Set(df, x[r][k]);
-        for (size_t v = 0; v < kVectors; ++v) sum[0][r][v] = hn::MulAdd(xr, w[v], sum[0][r][v]);
+        for (size_t q = 0; q < kPanels; ++q)
+          for (size_t v = 0; v < kVectors; ++v) sum[q][r][v] = hn::MulAdd(xr, w[q][v], sum[q][r][v]);
       }
     } else {
       VF xs[kRows];
@@ -134,9 +136,9 @@ HWY_NOINLINE void multiply_scaled_block(const PanelBlock& b, int64_t p) {
 }
 
 // Rows at once: as many accumulators as the registers hold.
-constexpr size_t kMaxRows = kVectors == 1 ? 8 : kVectors == 2 ? 6 : 3;
+constexpr size_t kMaxRows = kVectors == 1 ? 12 : kVectors == 2 ? 6 : 3;
 constexpr size_t panels_at_once(size_t rows) {
-  const size_t accumulators = kVectors == 1 ? 16 : 8;
+  const size_t accumulators = kVectors == 1 ? (rows > 8 ? 24 : 16) : 8;
   return std::max<size_t>(1, std::min<size_t>(4, accumulators / (rows * kVectors)));
 }
 
@@ -167,7 +169,7 @@ void multiply_panels(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
   const auto panel_bytes = static_cast<int64_t>(b.w->bytes()) / std::max<int64_t>(1, b.w->panels());
   const int64_t stretch = rows <= static_cast<int64_t>(kMaxRows)
                               ? end - begin
-                              : std::max<int64_t>(4, (256 << 10) / std::max<int64_t>(1, panel_bytes));
+                              : std::max<int64_t>(4, (256 << 10) / std::max<int64_t>(1, panel_bytes) / 2 * 2);
   for (int64_t p = begin; p < end; p += stretch)
     for (b.row = 0; b.row < rows; b.row += static_cast<int64_t>(kMaxRows))
       multiply_up_to<kStorage>(static_cast<size_t>(std::min<int64_t>(kMaxRows, rows - b.row)), b, p,
