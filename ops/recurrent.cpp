@@ -1,4 +1,6 @@
-// RNN, GRU, LSTM: one product for the inputs of all steps, then a product with the state for each step.
+// RNN, GRU, LSTM: one product for the inputs of all steps, then a product with the state for each step. ONNX Runtime's
+// DynamicQuantizeLSTM has 8-bit weights for both; the states of all rows are quantised together, as it does on one
+// thread (on several it takes the rows of each thread together).
 #include <fmt/format.h>
 
 #include <array>
@@ -14,8 +16,9 @@ namespace {
 
 enum class Cell { kRnn, kGru, kLstm };
 
-// Inputs X, W, R, B, sequence_lens, initial_h, initial_c, P.
-enum Input : size_t { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
+// Inputs X, W, R, B, sequence_lens, initial_h, initial_c, P; of DynamicQuantizeLSTM W_scale, W_zero_point, R_scale,
+// R_zero_point too.
+enum Input : size_t { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes, kWScale, kWZero, kRScale, kRZero };
 
 // The projections of one direction. GRU without linear_before_reset takes the candidate's recurrence apart, since its
 // operand depends on the reset gate.
@@ -26,13 +29,15 @@ struct Weights {
     if (split < r.dim(1))
       candidate = std::make_unique<Projection>(matrix_slice(r, direction, split, r.dim(1)), options);
   }
+  Weights(const QuantizedDirections& w, const QuantizedDirections& r, int64_t direction)
+      : input(w, direction), recurrent(r, direction) {}
   Projection input, recurrent;
   std::unique_ptr<Projection> candidate;
 };
 
 class RecurrentKernel : public Kernel {
  public:
-  RecurrentKernel(Cell cell, const KernelContext& context)
+  RecurrentKernel(Cell cell, bool quantized, const KernelContext& context)
       : cell_(cell),
         gates_(cell == Cell::kRnn   ? 1
                : cell == Cell::kGru ? 3
@@ -52,11 +57,19 @@ class RecurrentKernel : public Kernel {
         {{"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}}};
     activations_ = cell_activations(node, static_cast<size_t>(directions_), kDefaults[static_cast<size_t>(cell)]);
     const Tensor *w = context.constant(kW), *r = context.constant(kR);
-    if (w && r) weights_ = make_weights(*w, *r, context.options());
+    if (quantized) {
+      weights_ = quantized_weights(context);
+    } else if (w && r) {
+      weights_ = make_weights(*w, *r, context.options());
+      hidden_ = r->dim(2);
+    }
   }
 
   void run(KernelCall& call) const override {
     dispatch_float(call.input(kX).type(), [&]<class T>() { compute<T>(call); });
+  }
+  bool uses_input(size_t i) const override {
+    return !weights_ || (i != kW && i != kR && i != kWScale && i != kWZero && i != kRScale && i != kRZero);
   }
   std::string implementation() const override { return "projections"; }
 
@@ -75,6 +88,29 @@ class RecurrentKernel : public Kernel {
     std::vector<Weights> all;
     const int64_t split = cell_ == Cell::kGru && !reset_after_ ? 2 * hidden : gates_ * hidden;
     for (int64_t d = 0; d < directions_; ++d) all.emplace_back(w, r, d, split, options);
+    return all;
+  }
+
+  // W (directions, inputs, 4 hidden) and R (directions, hidden, 4 hidden), 8-bit integers.
+  std::vector<Weights> quantized_weights(const KernelContext& context) {
+    const auto read = [&](size_t i, size_t scale, size_t zero) -> QuantizedDirections {
+      const Tensor *values = context.constant(i), *scales = context.constant(scale);
+      if (!values || !scales || (context.has_input(zero) && !context.constant(zero)))
+        throw Error(Error::Kind::kUnsupported, "weights that aren't constant");
+      expect_rank(*values, i, 3);
+      if (values->type() != DataType::kInt8 && values->type() != DataType::kUInt8)
+        fail_input(i, "int8 or uint8", name(values->type()));
+      if (values->dim(0) != directions_)
+        fail_input(i, fmt::format("{} directions", directions_), values->shape().to_string());
+      return {*values, *scales, context.constant(zero)};
+    };
+    const QuantizedDirections w = read(kW, kWScale, kWZero), r = read(kR, kRScale, kRZero);
+    hidden_ = r.values.dim(1);
+    const int64_t width = gates_ * hidden_;
+    if (w.values.dim(2) != width) fail_input(kW, fmt::format("{} columns", width), w.values.shape().to_string());
+    if (r.values.dim(2) != width) fail_input(kR, fmt::format("{} columns", width), r.values.shape().to_string());
+    std::vector<Weights> all;
+    for (int64_t d = 0; d < directions_; ++d) all.emplace_back(w, r, d);
     return all;
   }
 
@@ -98,7 +134,7 @@ class RecurrentKernel : public Kernel {
     run.steps = x.dim(batch_first_ ? 1 : 0);
     run.batch = x.dim(batch_first_ ? 0 : 1);
     run.inputs = x.dim(2);
-    run.hidden = call.input(kR).shape().back();
+    run.hidden = weights_ ? hidden_ : call.input(kR).shape().back();
     run.pool = call.pool();
     run.x = FloatView<T>(batch_first_ ? swap_leading_axes(x, call.pool()) : x, call.pool());
     read_optional(call, run);
@@ -116,6 +152,8 @@ class RecurrentKernel : public Kernel {
     std::vector<Weights> made;
     if (!weights_) made = make_weights(call.input(kW), call.input(kR), {.pack_weights = false, .panel_store = nullptr});
     const std::vector<Weights>& weights = weights_ ? *weights_ : made;
+    if (weights.front().input.inner() != run.inputs)
+      fail_input(kX, fmt::format("{} inputs a step", weights.front().input.inner()), x.shape().to_string());
     for (int64_t d = 0; d < directions_; ++d) run_direction(run, weights[static_cast<size_t>(d)], d);
     y.store(call);
     store_state(call, 1, type, run, run.h);
@@ -313,16 +351,19 @@ class RecurrentKernel : public Kernel {
   std::optional<std::vector<Weights>> weights_;
 };
 
-template <Cell kCell>
+template <Cell kCell, bool kQuantized = false>
 std::unique_ptr<Kernel> make(const KernelContext& context) {
-  return std::make_unique<RecurrentKernel>(kCell, context);
+  return std::make_unique<RecurrentKernel>(kCell, kQuantized, context);
 }
 
 }  // namespace
 
 std::vector<OpDef> ops_in_recurrent();
 std::vector<OpDef> ops_in_recurrent() {
-  return {{"", "RNN", 1, make<Cell::kRnn>}, {"", "GRU", 1, make<Cell::kGru>}, {"", "LSTM", 1, make<Cell::kLstm>}};
+  return {{"", "RNN", 1, make<Cell::kRnn>},
+          {"", "GRU", 1, make<Cell::kGru>},
+          {"", "LSTM", 1, make<Cell::kLstm>},
+          {"com.microsoft", "DynamicQuantizeLSTM", 1, make<Cell::kLstm, true>}};
 }
 
 }  // namespace attune
