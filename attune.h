@@ -13,6 +13,7 @@
 #include "ops/op.h"
 #include "passes/pass.h"
 #include "passes/report.h"
+#include "runtime/diagnosis/diagnosis.h"
 #include "runtime/folder.h"
 #include "runtime/generator.h"
 #include "runtime/monotonic_stream.h"
@@ -21,3 +22,4 @@
 #include "runtime/profile.h"
 #include "runtime/session.h"
 #include "runtime/text/tokenizer.h"
+#include "runtime/translator.h"

@@ -27,6 +27,7 @@ struct Command {
 
 Action add_bench(CLI::App& command);
 Action add_convert(CLI::App& command);
+Action add_diagnose(CLI::App& command);
 Action add_generate(CLI::App& command);
 Action add_inspect(CLI::App& command);
 Action add_run(CLI::App& command);

@@ -15,6 +15,7 @@ namespace {
 constexpr std::array kCommands = {
     Command{"bench", "Time a model folder: encoding, and each step of decoding", add_bench},
     Command{"convert", "Fuse the attention of a model or folder, verify the result, and write it", add_convert},
+    Command{"diagnose", "What the heads of a model do on real inputs, and what attention costs", add_diagnose},
     Command{"generate", "Generate from a model folder, as Hugging Face's generate()", add_generate},
     Command{"inspect", "What is in a model: inputs, outputs, operators, attentions, sizes", add_inspect},
     Command{"run", "Run a model on given inputs, or on test data", add_run},

@@ -45,7 +45,9 @@ std::vector<T> best(std::vector<T> from, size_t count, Key key) {
 // The beam search of one source.
 class SourceBeams {
  public:
-  SourceBeams(size_t source, const std::vector<int64_t>& prompt, const GenerationOptions& options)
+  // `limit`: new tokens at most, if there is such.
+  SourceBeams(size_t source, const std::vector<int64_t>& prompt, const GenerationOptions& options,
+              std::optional<int64_t> limit)
       : source_(source),
         options_(options),
         beams_count_(static_cast<size_t>(options.num_beams)),
@@ -54,6 +56,7 @@ class SourceBeams {
         rules_(options, prompt_length_),
         finished_(beams_count_) {
     beams_.assign(beams_count_, {prompt, kImpossible, {}, static_cast<int32_t>(source)});
+    if (limit) max_length_ = std::min(max_length_, prompt_length_ + *limit);
     beams_[0].score = 0;  // only the first counts at the start: they are all the same
   }
 
@@ -204,9 +207,10 @@ class SourceBeams {
 }  // namespace
 
 std::vector<std::vector<Hypothesis>> beam_search(StepModel& model, const std::vector<std::vector<int64_t>>& prompts,
-                                                 const GenerationOptions& options) {
+                                                 const GenerationOptions& options, const std::vector<int64_t>& limits) {
   std::vector<SourceBeams> sources;
-  for (size_t s = 0; s < prompts.size(); ++s) sources.emplace_back(s, prompts[s], options);
+  for (size_t s = 0; s < prompts.size(); ++s)
+    sources.emplace_back(s, prompts[s], options, limits.empty() ? std::nullopt : std::optional(limits[s]));
   const auto max_length = length_limits(options, static_cast<int64_t>(prompts[0].size())).max_length;
   std::vector<std::vector<int64_t>> sequences = prompts;
   std::vector<int32_t> parents;

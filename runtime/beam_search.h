@@ -8,6 +8,6 @@
 namespace attune {
 
 std::vector<std::vector<Hypothesis>> beam_search(StepModel& model, const std::vector<std::vector<int64_t>>& prompts,
-                                                 const GenerationOptions& options);
+                                                 const GenerationOptions& options, const std::vector<int64_t>& limits);
 
 }  // namespace attune

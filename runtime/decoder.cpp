@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "runtime/alignment_store.h"
 #include "runtime/rows.h"
+#include "runtime/shortlist.h"
 
 namespace attune {
 namespace {
@@ -35,6 +37,7 @@ bool is_fixed(const PortBinding& b, const std::vector<StateSlot>& states) {
     case PortRole::kSource:
     case PortRole::kSourceMask:
     case PortRole::kSourceLengths:
+    case PortRole::kShortlist:
       return true;
     case PortRole::kState:
       return !states[b.index].updated;
@@ -63,10 +66,14 @@ Tensor convert(const std::vector<int64_t>& values, DataType type, const Shape& s
 // ---- plans
 
 DecoderPlans::DecoderPlans(const DecoderModels& models, const DecoderGraph& encoder, const KernelOptions& kernels) {
-  const auto assign = [&](Part& part, const Model& model, const AttentionTaps& tapped) {
+  const auto assign = [&](Part& part, Model& model, const AttentionTaps& tapped) {
     const Interface ports(model, model.graph->outputs().size() - tapped.added_outputs);
     part.ports = assign_ports({ports.inputs, ports.outputs}, encoder, states_);
     part.tapped = tapped;
+    const auto shortened = models.shortlist ? shorten_logits(*model.graph, part.ports.logits) : std::nullopt;
+    if (!shortened) return;
+    part.vocabulary = shortened->vocabulary;
+    part.ports.inputs.push_back({PortRole::kShortlist});
   };
   assign(first_, *models.first, models.first_taps);
   if (models.with_past) assign(next_, *models.with_past, models.with_past_taps);
@@ -77,7 +84,7 @@ DecoderPlans::DecoderPlans(const DecoderModels& models, const DecoderGraph& enco
                                                   [](const PortBinding& b) { return b.role == PortRole::kState; });
 }
 
-void DecoderPlans::compile(Part& part, const Model& model, bool hoist, const KernelOptions& kernels) {
+void DecoderPlans::compile(Part& part, Model& model, bool hoist, const KernelOptions& kernels) {
   part.ports.state_outputs.resize(states_.size());
   PlanOptions options;
   options.kernels = kernels;
@@ -125,6 +132,7 @@ struct Decoder::Impl {
   void keep_states(Running& r);
   void look(const Running& r);
   Scores scores(Running& r);
+  Scores spread(const Running& r, Scores scores);
 
   std::shared_ptr<const DecoderPlans> plans;
   Running first;
@@ -140,7 +148,8 @@ struct Decoder::Impl {
   std::vector<bool> follows_source;  // per state: the same for all rows of a source, and never updated
   std::vector<bool> grows;           // per state: an update has come
   Tensor logits;
-  std::vector<float> converted;
+  std::vector<float> converted, spread_scores;
+  std::vector<int64_t> scored;  // tokens of a shortlist: those of all sources
 };
 
 void Decoder::Impl::set_wanted(Running& r) const {
@@ -269,6 +278,8 @@ Datum Decoder::Impl::feed(const Running& r, size_t i, const std::vector<std::vec
     case PortRole::kMemory:
     case PortRole::kSource:
       return fixed_value(b);
+    case PortRole::kShortlist:
+      return Tensor::from<int64_t>({static_cast<int64_t>(scored.size())}, scored);
     case PortRole::kState:
       if (!states[b.index].defined()) return initial_state(b.index, type, r.part.batch);
       return states[b.index];
@@ -330,6 +341,22 @@ Scores Decoder::Impl::scores(Running& r) {
   return {converted, vocabulary};
 }
 
+// Scores of all tokens: those that the row's source doesn't allow are impossible.
+Scores Decoder::Impl::spread(const Running& r, Scores from) {
+  const size_t vocabulary = r.part.vocabulary > 0 ? r.part.vocabulary : from.vocabulary;
+  spread_scores.assign(row_sources.size() * vocabulary, -std::numeric_limits<float>::infinity());
+  for (size_t row = 0; row < row_sources.size(); ++row) {
+    size_t column = 0;
+    for (const int64_t token : sources.allowed[static_cast<size_t>(row_sources[row])]) {
+      const auto id = static_cast<size_t>(token);
+      if (id >= vocabulary) break;
+      while (r.part.vocabulary > 0 && scored[column] != token) ++column;
+      spread_scores[row * vocabulary + id] = from.row(row)[r.part.vocabulary > 0 ? column : id];
+    }
+  }
+  return {spread_scores, vocabulary};
+}
+
 Decoder::Decoder(std::shared_ptr<const DecoderPlans> plans, const SessionOptions& options)
     : impl_(std::make_unique<Impl>(std::move(plans), options)) {}
 Decoder::~Decoder() = default;
@@ -337,6 +364,12 @@ Decoder::~Decoder() = default;
 void Decoder::start(EncodedSources sources, AlignmentRequest alignments) {
   Impl& d = *impl_;
   d.sources = std::move(sources);
+  d.scored.clear();
+  for (const auto& allowed : d.sources.allowed) d.scored.insert(d.scored.end(), allowed.begin(), allowed.end());
+  std::sort(d.scored.begin(), d.scored.end());
+  d.scored.erase(std::unique(d.scored.begin(), d.scored.end()), d.scored.end());
+  if (const size_t vocabulary = d.first.part.vocabulary; vocabulary > 0)
+    std::erase_if(d.scored, [&](int64_t token) { return static_cast<size_t>(token) >= vocabulary; });
   d.alignments.start(std::move(alignments), static_cast<size_t>(d.sources.mask.dim(1)));
   d.steps = 0;
   d.row_sources.resize(d.sources.count);
@@ -362,7 +395,7 @@ Scores Decoder::step(const std::vector<std::vector<int64_t>>& sequences, std::sp
   if (d.alignments.active()) d.alignments.add(r.part, r.outputs, d.row_sources.size());
   if (d.observer) d.look(r);
   ++d.steps;
-  return d.scores(r);
+  return d.sources.allowed.empty() ? d.scores(r) : d.spread(r, d.scores(r));
 }
 
 bool Decoder::gives_alignments() const {

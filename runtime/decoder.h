@@ -14,8 +14,10 @@
 namespace attune {
 
 struct DecoderModels {
-  const Model* first = nullptr;      // the decoder, or that of the first step
-  const Model* with_past = nullptr;  // of the later steps; may be null
+  Model* first = nullptr;      // the decoder, or that of the first step
+  Model* with_past = nullptr;  // of the later steps; may be null
+  // Only the tokens that a shortlist allows are scored, where a decoder's graph lets that be seen.
+  bool shortlist = false;
   // Attentions whose weights are outputs, behind those that the decoder has of its own.
   AttentionTaps first_taps, with_past_taps;
 };
@@ -32,6 +34,7 @@ class DecoderPlans {
     AttentionTaps tapped;
     size_t token_width = 0;  // tokens that it takes at once; 0: any number
     Dim batch;               // the first size of the tokens
+    size_t vocabulary = 0;   // if it scores a shortlist: all tokens
     bool hoists = false;     // what the source gives is fixed: computed once
   };
   const Part& first() const { return first_; }
@@ -43,7 +46,7 @@ class DecoderPlans {
   bool recomputes() const { return recomputes_; }
 
  private:
-  void compile(Part& part, const Model& model, bool hoist, const KernelOptions& kernels);
+  void compile(Part& part, Model& model, bool hoist, const KernelOptions& kernels);
 
   std::vector<StateSlot> states_;
   Part first_, next_;
@@ -56,6 +59,8 @@ struct EncodedSources {
   Tensor mask;                         // int64 (sources, length)
   size_t count = 0;
   std::vector<size_t> places;  // of the sources among the caller's
+  // Tokens that each source's output may have, ascending; empty: all for all.
+  std::vector<std::vector<int64_t>> allowed;
 };
 
 // What a decoder keeps of its cross-attention while it runs.

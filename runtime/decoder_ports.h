@@ -18,6 +18,7 @@ enum class PortRole {
   kSourceMask,     // 1 where the source is real; the encoder has no such input
   kSourceLengths,  // its sum
   kTargetMask,     // 1 for each token so far
+  kShortlist,      // the tokens that are scored
   kCacheBranch,    // true if caches are given (merged decoders)
   kState           // state `index`: what the step before gave
 };

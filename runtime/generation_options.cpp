@@ -95,6 +95,7 @@ void read_options(const json& object, GenerationOptions& o) {
   const OptionReader in(object);
   in.read("max_length", o.max_length);
   in.read("max_new_tokens", o.max_new_tokens);
+  in.read("max_length_factor", o.max_length_factor);
   in.read("min_length", o.min_length);
   in.read("min_new_tokens", o.min_new_tokens);
   in.read("num_beams", o.num_beams);

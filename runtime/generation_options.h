@@ -16,6 +16,8 @@ struct GenerationOptions {
   // --- length, in tokens of the output; the prompt (decoder_start_token_id ...) counts in max_length and min_length
   std::optional<int64_t> max_length;      // default: 20 new tokens
   std::optional<int64_t> max_new_tokens;  // goes before max_length
+  // New tokens are at most this times the tokens of their source, rounded up (Marian's max-length-factor).
+  std::optional<double> max_length_factor;
   int64_t min_length = 0;
   std::optional<int64_t> min_new_tokens;  // goes before min_length
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -11,6 +12,8 @@
 #include "runtime/decoder.h"
 #include "runtime/folder.h"
 #include "runtime/panel_cache.h"
+#include "runtime/profile.h"
+#include "runtime/shortlist.h"
 #include "runtime/source_batch.h"
 #include "runtime/whole_model.h"
 
@@ -68,6 +71,7 @@ struct Generator::Impl {
   std::shared_ptr<const Plan> encoder_plan, whole_plan;
   std::shared_ptr<const DecoderPlans> decoder_plans;
   AttentionTaps encoder_taps;
+  std::shared_ptr<const Shortlist> shortlist;  // null: none
   std::unique_ptr<Session> encoder;
   std::unique_ptr<Decoder> decoder;
   std::unique_ptr<WholeModel> whole;
@@ -108,7 +112,8 @@ void Generator::Impl::load(const ModelFiles& files, const KernelOptions& kernels
   std::optional<Model> first, with_past;
   if (!files.decoder.empty()) first = read(files.decoder);
   if (!files.decoder_with_past.empty()) with_past = read(files.decoder_with_past);
-  DecoderModels models{first ? &*first : &*with_past, first && with_past ? &*with_past : nullptr, {}, {}};
+  DecoderModels models{
+      first ? &*first : &*with_past, first && with_past ? &*with_past : nullptr, shortlist != nullptr, {}, {}};
   models.first_taps = tap(first ? *first : *with_past, false);
   if (models.with_past) models.with_past_taps = tap(*with_past, false);
   std::vector<Plan::Port> encoded = encoder_plan->outputs();
@@ -158,6 +163,8 @@ EncodedSources Generator::Impl::encode(const SourceBatch& batch) {
   sources.mask = batch.mask;
   sources.count = batch.sources.size();
   sources.places = batch.sources;
+  for (const auto& ids : batch.ids)
+    if (shortlist) sources.allowed.push_back(shortlist->allowed(ids));
   std::vector<Datum> inputs = sources.inputs;
   encoder->run(inputs, sources.outputs);
   for (Datum& d : sources.outputs)
@@ -197,6 +204,7 @@ void Generator::Impl::generate_group(const SourceBatch& batch, const GenerationO
   const auto started = Clock::now();
   EncodedSources sources = encode(batch);
   timing.encode_ms += milliseconds(started);
+  if (options.session.profile) timing.encoder_events = options.session.profile->events().size();
   const auto decoding = Clock::now();
   const auto starts = prompts(batch, o);
   AlignmentRequest alignments;
@@ -205,7 +213,11 @@ void Generator::Impl::generate_group(const SourceBatch& batch, const GenerationO
   const TokenCallback in_order = [&](size_t source, size_t sequence, int64_t token) {
     callback(batch.sources[source], sequence, token);
   };
-  auto found = search(*decoder, starts, o, callback ? in_order : TokenCallback());
+  std::vector<int64_t> limits;
+  for (const auto& ids : batch.ids)
+    if (o.max_length_factor)
+      limits.push_back(static_cast<int64_t>(std::ceil(*o.max_length_factor * static_cast<double>(ids.size()))));
+  auto found = search(*decoder, starts, o, callback ? in_order : TokenCallback(), limits);
   for (size_t i = 0; i < found.size(); ++i)
     for (Hypothesis& h : found[i]) {
       timing.steps = std::max(timing.steps, h.rows.size());
@@ -249,12 +261,15 @@ Generator Generator::load(const std::filesystem::path& folder, const GeneratorOp
   auto impl = std::make_unique<Impl>(options);
   impl->defaults = options_of(folder);
   within(folder.string(), [&] {
+    if (auto shortlist = Shortlist::load(folder))
+      impl->shortlist = std::make_shared<const Shortlist>(std::move(*shortlist));
     KernelOptions kernels = options.kernels;
     std::shared_ptr<PanelCache> cache;
     if (options.cache) {
       const std::filesystem::path file = panel_cache_file(folder);
-      const std::string which = fmt::format("alignments {}, observer {}, prepare {}", options.alignments,
-                                            static_cast<bool>(options.observer), static_cast<bool>(options.prepare));
+      const std::string which = fmt::format("alignments {}, observer {}, prepare {}, shortlist {}", options.alignments,
+                                            static_cast<bool>(options.observer), static_cast<bool>(options.prepare),
+                                            impl->shortlist != nullptr);
       cache = std::make_shared<PanelCache>(file, weight_files(folder, file), which);
       kernels.panel_store = cache;
     }
@@ -273,6 +288,7 @@ Generator Generator::replica() const {
   copy->whole_plan = impl_->whole_plan;
   copy->decoder_plans = impl_->decoder_plans;
   copy->encoder_taps = impl_->encoder_taps;
+  copy->shortlist = impl_->shortlist;
   copy->open_sessions();
   return Generator(std::move(copy));
 }

@@ -51,6 +51,7 @@ struct Generation {
 struct GenerationTiming {
   double encode_ms = 0, decode_ms = 0;
   size_t steps = 0;
+  size_t encoder_events = 0;  // of SessionOptions::profile: the first ones, which are the encoder's (last batch)
 };
 
 class Generator {

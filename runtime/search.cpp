@@ -20,7 +20,7 @@ bool contains(const std::vector<int64_t>& tokens, int64_t token) {
 class TokenByToken {
  public:
   TokenByToken(StepModel& model, const Sequences& prompts, const GenerationOptions& options,
-               const TokenCallback& callback)
+               const TokenCallback& callback, const std::vector<int64_t>& limits)
       : model_(model),
         options_(options),
         callback_(callback),
@@ -32,7 +32,9 @@ class TokenByToken {
       results_[source].resize(copies);
       for (size_t copy = 0; copy < copies; ++copy) {
         results_[source][copy].tokens = prompts[source];
-        running_.push_back({source, copy, static_cast<int32_t>(source)});
+        const auto prompt = static_cast<int64_t>(prompts[source].size());
+        const int64_t longest = limits.empty() ? max_length_ : std::min(max_length_, prompt + limits[source]);
+        if (longest > prompt) running_.push_back({source, copy, static_cast<int32_t>(source), longest});
       }
     }
     sequences_ = prompts;
@@ -51,7 +53,8 @@ class TokenByToken {
  private:
   struct Running {
     size_t source, copy;
-    int32_t row;  // of the last step
+    int32_t row;      // of the last step
+    int64_t longest;  // tokens, prompt included
     bool done = false;
   };
 
@@ -74,7 +77,7 @@ class TokenByToken {
       }
       h.tokens.push_back(token);
       h.rows.push_back(r.row);
-      r.done = contains(options_.eos_token_id, token);
+      r.done = contains(options_.eos_token_id, token) || static_cast<int64_t>(h.tokens.size()) >= r.longest;
       if (callback_) callback_(r.source, r.copy, token);
     }
     std::erase_if(running_, [](const Running& r) { return r.done; });
@@ -104,14 +107,15 @@ class TokenByToken {
 }  // namespace
 
 std::vector<std::vector<Hypothesis>> search(StepModel& model, const Sequences& prompts,
-                                            const GenerationOptions& options, const TokenCallback& callback) {
+                                            const GenerationOptions& options, const TokenCallback& callback,
+                                            const std::vector<int64_t>& limits) {
   check(options);
   if (prompts.empty()) return {};
   for (const auto& p : prompts)
     if (p.size() != prompts[0].size() || p.empty())
       throw Error(Error::Kind::kInvalidArgument, "prompts must be equally long, and not empty");
-  if (options.num_beams == 1) return TokenByToken(model, prompts, options, callback).run();
-  auto results = beam_search(model, prompts, options);
+  if (options.num_beams == 1) return TokenByToken(model, prompts, options, callback, limits).run();
+  auto results = beam_search(model, prompts, options, limits);
   if (callback)
     for (size_t s = 0; s < results.size(); ++s)
       for (size_t i = 0; i < results[s].size(); ++i)

@@ -39,9 +39,11 @@ struct Hypothesis {
 // Called with each token that is settled: source, index of the sequence, token. Beam search settles all at the end.
 using TokenCallback = std::function<void(size_t source, size_t sequence, int64_t token)>;
 
-// `prompts`: one for each source, all of one length. Gives num_return_sequences hypotheses for each source, best
+// `prompts`: one for each source, all of one length. `limits`: new tokens at most, for each source, beside those of
+// `options`; empty: none. Gives num_return_sequences hypotheses for each source, best
 // first. What a source gives does not depend on the others.
 std::vector<std::vector<Hypothesis>> search(StepModel& model, const std::vector<std::vector<int64_t>>& prompts,
-                                            const GenerationOptions& options, const TokenCallback& callback = {});
+                                            const GenerationOptions& options, const TokenCallback& callback = {},
+                                            const std::vector<int64_t>& limits = {});
 
 }  // namespace attune

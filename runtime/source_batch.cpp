@@ -126,6 +126,12 @@ class Batcher {
     out.sources.assign(rows.begin(), rows.end());
     out.mask = cut(ids_->mask, rows, width);
     const Tensor ids = cut(ids_->ids, rows, width);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const size_t begin = i * static_cast<size_t>(width);
+      out.ids.emplace_back();
+      for (size_t c = begin; c < begin + static_cast<size_t>(width); ++c)
+        if (out.mask.data<int64_t>()[c] != 0) out.ids.back().push_back(ids.data<int64_t>()[c]);
+    }
     std::vector<int64_t> lengths;
     for (const int32_t row : rows) lengths.push_back(real_length(row));
     for (const Plan::Port& p : ports_) {

@@ -15,6 +15,7 @@ struct SourceBatch {
   std::vector<Datum> encoder_inputs;  // in the order of the ports; undefined where a port has a default
   Tensor mask;                        // int64 (sources, length); undefined for features
   bool has_ids = false;
+  std::vector<std::vector<int64_t>> ids;  // per source its real tokens; empty for features
 };
 
 // Binds inputs by name; token ids, their mask and lengths by kind. Columns that are padding in all sources go. An

@@ -147,15 +147,23 @@ def decoder_step(weights, path):
     b.save(path, inputs, outputs)
 
 
+def shortlist(model_dir, out):
+    """The lexical shortlist as attune reads it."""
+    frequent, offsets, tokens = marian_file.read_shortlist(glob.glob(f"{model_dir}/lex*.bin")[0])
+    np.savez(f"{out}/shortlist.npz", always=np.arange(frequent, dtype=np.int32), offsets=offsets, tokens=tokens)
+
+
 def main(model_dir, out):
     os.makedirs(out, exist_ok=True)
     weights = marian_file.read(glob.glob(f"{model_dir}/model*.bin")[0])
     encoder(weights, f"{out}/encoder_model.onnx")
     decoder_step(weights, f"{out}/decoder_step.onnx")
     shutil.copy(glob.glob(f"{model_dir}/vocab*.spm")[0], f"{out}/source.spm")
+    shortlist(model_dir, out)
     with open(f"{out}/generation_config.json", "w") as f:
         # Id 0 ends a sentence; the first step ignores the token it is given.
-        json.dump({"decoder_start_token_id": 0, "eos_token_id": 0, "pad_token_id": 0, "max_new_tokens": 200, "num_beams": 1}, f, indent=1)
+        json.dump({"decoder_start_token_id": 0, "eos_token_id": 0, "pad_token_id": 0, "max_new_tokens": 200,
+                   "max_length_factor": 2.5, "num_beams": 1}, f, indent=1)
     print(f"{out}: {sum(w.size for w in weights.values()) / 1e6:.1f} M parameters")
 
 

@@ -1,4 +1,6 @@
-"""Reads a Marian/Bergamot binary model: version, counts, headers, names, shapes, padding, data (all little-endian).
+"""Reads Marian/Bergamot binary files.
+
+A model: version, counts, headers, names, shapes, padding, data (all little-endian).
 
 Weights are int8 with one multiplier each ("intgemm"): value = int8 / multiplier, the multiplier stored behind the data.
 Quantised matrices are kept transposed, the embedding is not.
@@ -36,3 +38,21 @@ def read(path):
             tensors[name] = value.reshape(shape) if name == "Wemb" else np.ascontiguousarray(value.reshape(shape[::-1]).T)
         at += size
     return tensors
+
+
+SHORTLIST = 0xF11A48D5013417F5
+
+
+def read_shortlist(path):
+    """Gives (frequent, offsets, tokens): the `frequent` first target ids are always allowed, and source id s allows
+    tokens[offsets[s] : offsets[s + 1]].
+
+    The file: a magic number, a checksum, the number of frequent ids, the most ids for one source id, the lengths of the
+    two arrays (all 64 bits), offsets (64 bits each), tokens (32 bits each).
+    """
+    data = open(path, "rb").read()
+    magic, _, frequent, _, offsets, tokens = struct.unpack_from("<6Q", data, 0)
+    if magic != SHORTLIST:
+        raise ValueError(f"{path}: not a binary shortlist")
+    at = 48 + 8 * offsets
+    return frequent, np.frombuffer(data, np.uint64, offsets, 48).astype(np.int64), np.frombuffer(data, np.uint32, tokens, at).astype(np.int32)

@@ -22,10 +22,11 @@ h1 { font-size: 1.1rem; margin: 0; }
 table { border-collapse: collapse; }
 td { width: 18px; min-width: 18px; height: 18px; border: 1px solid #fff; padding: 0; box-sizing: border-box; }
 td.over { outline: 2px solid #e07b00; outline-offset: -2px; }
-thead { position: sticky; top: 0; z-index: 1; }
+thead { position: sticky; top: 0; z-index: 2; }
+#columns td { background: #fff; position: sticky; left: 0; }
 th { font-weight: normal; font-size: 13px; line-height: 18px; white-space: pre; background: #fff; padding: 0; }
 thead th { writing-mode: vertical-rl; transform: rotate(180deg); padding: 4px 0; }
-tbody th { text-align: right; padding-right: 6px; position: sticky; left: 0; }
+tbody th { text-align: right; padding-right: 6px; position: sticky; left: 0; z-index: 1; }
 th.over { color: #b35f00; font-weight: bold; }
 </style>
 <header><h1 id="title"></h1><label>Head <select id="head"></select></label><output id="value">Point at a cell.</output></header>
@@ -43,20 +44,28 @@ const cells = data.rows.map((label) => {
   return data.columns.map(() => tr.insertCell());
 });
 const mix = (a, b, w) => Math.round(a + (b - a) * w);
+let over = null;  // the cell under the pointer
+function show() {
+  document.querySelectorAll(".over").forEach((x) => x.classList.remove("over"));
+  if (!over) return;
+  const [r, c] = over;
+  for (const x of [cells[r][c], cells[r][c].parentNode.firstChild, byId("columns").children[c + 1]]) x.classList.add("over");
+  const w = data.heads[byId("head").value].weights[r][c];
+  byId("value").textContent = `${data.rows[r]} → ${data.columns[c]}: ${(w || 0).toFixed(3)}`;
+}
 function draw() {
   const weights = data.heads[byId("head").value].weights;
   cells.forEach((row, r) => row.forEach((td, c) => {
     const w = Math.min(1, Math.max(0, weights[r][c] || 0));
     td.style.background = `rgb(${mix(255, 8, w)},${mix(255, 48, w)},${mix(255, 107, w)})`;
   }));
+  show();
 }
 byId("head").onchange = draw;
 byId("rows").onmouseover = (e) => {
   if (e.target.tagName !== "TD") return;
-  document.querySelectorAll(".over").forEach((x) => x.classList.remove("over"));
-  const r = e.target.parentNode.sectionRowIndex, c = e.target.cellIndex - 1;
-  for (const x of [e.target, e.target.parentNode.firstChild, byId("columns").children[c + 1]]) x.classList.add("over");
-  byId("value").textContent = `${data.rows[r]} → ${data.columns[c]}: ${data.heads[byId("head").value].weights[r][c].toFixed(3)}`;
+  over = [e.target.parentNode.sectionRowIndex, e.target.cellIndex - 1];
+  show();
 };
 draw();
 </script></html>
