@@ -20,6 +20,7 @@ using nlohmann::json;
 struct Options {
   std::string folder, ids, features;
   int64_t new_tokens = 32, batch = 0, beams = 1;
+  std::vector<int64_t> alignment_layers;
   int threads = 0, rounds = 3;
   bool profile = false, cache = false;
   bool json = false;
@@ -46,6 +47,7 @@ GenerationOptions plain_search(const GenerationOptions& defaults, const Options&
       defaults.decoder_start_token_id ? defaults.decoder_start_token_id : defaults.bos_token_id;
   search.max_new_tokens = o.new_tokens;
   search.num_beams = o.beams;
+  search.output_alignments = !o.alignment_layers.empty();
   return search;
 }
 
@@ -70,6 +72,8 @@ int bench(const Options& o) {
   options.session.threads = o.threads;
   options.cache = o.cache;
   if (o.profile) options.session.profile = &profile;
+  options.alignments = !o.alignment_layers.empty();
+  options.alignment_heads.layers = o.alignment_layers;
   Generator generator = Generator::load(o.folder, options);
   const GenerationOptions search = plain_search(generator.defaults(), o);
 
@@ -107,6 +111,10 @@ Action add_bench(CLI::App& command) {
   command.add_option("--new", o->new_tokens, "Tokens to decode, exactly")->capture_default_str();
   command.add_option("--batch", o->batch, "Sources, repeated from the file; 0: those of the file");
   command.add_option("--beams", o->beams, "Beams (1: greedy)")->capture_default_str();
+  command
+      .add_option("--alignment-layers", o->alignment_layers,
+                  "Give alignments too: the mean over the heads of these layers, from 0; -1: the last")
+      ->delimiter(',');
   command.add_option("--threads", o->threads, "Threads; 0: the physical cores");
   command.add_option("--rounds", o->rounds, "Rounds, of which the medians are given")->capture_default_str();
   command.add_flag("--profile", o->profile, "Print the time of each node in the last round");
