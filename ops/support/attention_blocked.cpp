@@ -219,7 +219,58 @@ void finish_scores(const AttentionProblem& p, const Block& block, int64_t t, Key
     apply_mask<T>(p.mask, block.b, block.h, t, {first + low, first + high}, scores + low, [](int64_t, bool) {});
 }
 
-// One block of queries against all keys that it sees, which are packed. Marks rows that see nothing.
+// Scores of the block's queries against keys [first, first + columns), steps 3 to 5.
+template <class T>
+void score_block(const AttentionProblem& p, const Block& block, const PackedHead& head, const KeyRange* ranges,
+                 int64_t first, int64_t columns, const Scratch& s) {
+  for (int64_t j = 0; j < columns; j += kPanel)
+    multiply<false>(s.queries, p.key_width, block.count, p.key_width, head.keys + (first + j) * p.key_width,
+                    s.scores + j, kKeys);
+  for (int64_t r = 0; r < block.count; ++r)
+    finish_scores<T>(p, block, block.first + r, ranges[r], first, columns, s.scores + r * kKeys);
+}
+
+// Writes `count` weights, or adds them to the mean over heads: exponentials times `factor`.
+template <class T>
+void write_weights(const AttentionProblem& p, const float* exponentials, int64_t count, float factor, T* to) {
+  if (p.config->weights != AttentionWeights::kHeadMean) {
+    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(exponentials[i] * factor);
+    return;
+  }
+  const float share = factor / static_cast<float>(p.heads);
+  if constexpr (std::is_same_v<T, float>)
+    for (int64_t i = 0; i < count; ++i) to[i] += exponentials[i] * share;
+}
+
+// The weights of a block whose maxima and sums are known. `all`: the keys that any of its rows sees. Where these are
+// one block, their exponentials still stand in the scores.
+template <class T>
+void show_weights(const AttentionProblem& p, const Block& block, const PackedHead& head, const KeyRange* ranges,
+                  KeyRange all, const Scratch& s) {
+  const bool mean = p.config->weights == AttentionWeights::kHeadMean;
+  const auto row_of = [&](int64_t r) {
+    const int64_t rows = mean ? block.b : block.b * p.heads + block.h;
+    return reinterpret_cast<T*>(p.weights) + (rows * p.query_length + block.first + r) * p.key_length;
+  };
+  if (!mean)
+    for (int64_t r = 0; r < block.count; ++r) std::fill_n(row_of(r), p.key_length, T{});
+  const int64_t start = all.first / kPanel * kPanel;
+  const bool one_block = all.last - start <= kKeys;
+  for (int64_t first = start; first < all.last; first += kKeys) {
+    const int64_t keys = std::min(kKeys, all.last - first), columns = panels(keys) * kPanel;
+    if (!one_block) score_block<T>(p, block, head, ranges, first, columns, s);
+    for (int64_t r = 0; r < block.count; ++r) {
+      const float factor = 1 / s.sum[r];
+      if (!std::isfinite(factor)) continue;
+      float* scores = s.scores + r * kKeys;
+      if (!one_block) exponentials_of(scores, columns, s.maximum[r]);
+      write_weights(p, scores, keys, factor, row_of(r) + first);
+    }
+  }
+}
+
+// One block of queries against all keys that it sees, which are packed. Marks rows that see nothing, and, if weights
+// are wanted, those that see something that isn't finite.
 template <class T>
 void attend(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left_over,
             const Scratch& s) {
@@ -238,12 +289,9 @@ void attend(const AttentionProblem& p, const Block& block, const PackedHead& hea
   std::fill_n(s.sum, block.count, 0.0F);
   for (int64_t first = all.first / kPanel * kPanel; first < all.last; first += kKeys) {
     const int64_t keys = std::min(kKeys, all.last - first), columns = panels(keys) * kPanel;
-    for (int64_t j = 0; j < columns; j += kPanel)
-      multiply<false>(s.queries, p.key_width, block.count, p.key_width, head.keys + (first + j) * p.key_width,
-                      s.scores + j, kKeys);
+    score_block<T>(p, block, head, ranges, first, columns, s);
     for (int64_t r = 0; r < block.count; ++r) {
       float* scores = s.scores + r * kKeys;
-      finish_scores<T>(p, block, block.first + r, ranges[r], first, columns, scores);
       const float maximum = std::max(s.maximum[r], largest_of(scores, columns));
       if (maximum == -kInfinity) {
         // NaN is no maximum, but is seen.
@@ -260,9 +308,10 @@ void attend(const AttentionProblem& p, const Block& block, const PackedHead& hea
       multiply<true>(s.scores, kKeys, block.count, keys, head.values + (f / kPanel * p.key_length + first) * kPanel,
                      s.context + f, wide);
   }
+  if (p.weights) show_weights<T>(p, block, head, ranges, all, s);
   for (int64_t r = 0; r < block.count; ++r) {
     const int64_t t = block.first + r;
-    if (s.maximum[r] == -kInfinity) {
+    if (s.maximum[r] == -kInfinity || (p.weights && !std::isfinite(1 / s.sum[r]))) {
       left_over[(block.b * p.heads + block.h) * p.query_length + t] = 1;
       continue;
     }
@@ -336,10 +385,22 @@ using blocked::Block;
 using blocked::PackedHead;
 using blocked::Scratch;
 
+namespace {
+
+// The mean over heads is added up where it is put out, so that it takes floats.
+bool can_show_weights(const AttentionProblem& p) {
+  const AttentionWeights kind = p.config->weights;
+  return kind == AttentionWeights::kNormalized || (kind == AttentionWeights::kHeadMean && p.type == DataType::kFloat);
+}
+
+bool shows_mean(const AttentionProblem& p) { return p.weights && p.config->weights == AttentionWeights::kHeadMean; }
+
+}  // namespace
+
 bool blocks_serve(const AttentionProblem& p) {
   constexpr int64_t kFewQueries = 8;
-  return p.query_length >= kFewQueries && !p.weights && p.type != DataType::kDouble && p.key_length > 0 &&
-         p.value_width > 0 && p.config->alignment == AttentionAlignment::kSoft &&
+  return p.query_length >= kFewQueries && (!p.weights || can_show_weights(p)) && p.type != DataType::kDouble &&
+         p.key_length > 0 && p.value_width > 0 && p.config->alignment == AttentionAlignment::kSoft &&
          p.config->score != AttentionScore::kAdditive;
 }
 
@@ -376,6 +437,8 @@ void attend_blocked(const AttentionProblem& p, uint8_t* left_over, BufferPool* p
   auto* memory = reinterpret_cast<float*>(buffer->data());
   float* finite = memory + static_cast<size_t>(slots) * packed;  // 1 where all values of a slot's head are finite
   float* scratch = finite + static_cast<size_t>(slots) * 16;
+  if (shows_mean(p))
+    std::memset(p.weights, 0, static_cast<size_t>(p.batch * p.query_length * p.key_length) * sizeof(float));
   for (int64_t first = 0; first < packs; first += slots) {
     const int64_t count = std::min(slots, packs - first);
     in_any_order(threads, count, [&](int, int64_t i) {
@@ -383,17 +446,31 @@ void attend_blocked(const AttentionProblem& p, uint8_t* left_over, BufferPool* p
       const PackedHead head(p, memory + static_cast<size_t>(i) * packed);
       finite[i * 16] = blocked::pack(p, b, g, visible_keys(p, b, p.query_length - 1).last, head) ? 1.0F : 0.0F;
     });
-    in_any_order(threads, count * group * blocks, [&](int part, int64_t task) {
-      const int64_t i = task / blocks / group, pack = first + i, start = task % blocks * blocked::kQueries;
-      const int64_t b = pack / p.kv_heads, h = pack % p.kv_heads * group + task / blocks % group;
-      const Block block{b, h, start, std::min(blocked::kQueries, p.query_length - start)};
-      if (finite[i * 16] != 0) {
-        const Scratch s(p, scratch + static_cast<size_t>(part) * own);
-        blocked::attend(p, block, PackedHead(p, memory + static_cast<size_t>(i) * packed), left_over, s);
-      } else {
-        std::memset(left_over + (b * p.heads + h) * p.query_length + start, 1, static_cast<size_t>(block.count));
+    // Heads whose weights are added up are one task, in order.
+    const int64_t in_order = shows_mean(p) ? count * group : 1;
+    in_any_order(threads, count * group * blocks / in_order, [&](int part, int64_t task) {
+      const Scratch s(p, scratch + static_cast<size_t>(part) * own);
+      for (int64_t head = task / blocks * in_order; head < (task / blocks + 1) * in_order; ++head) {
+        const int64_t i = head / group, pack = first + i, start = task % blocks * blocked::kQueries;
+        const int64_t b = pack / p.kv_heads, h = pack % p.kv_heads * group + head % group;
+        const Block block{b, h, start, std::min(blocked::kQueries, p.query_length - start)};
+        if (finite[i * 16] != 0) {
+          blocked::attend(p, block, PackedHead(p, memory + static_cast<size_t>(i) * packed), left_over, s);
+        } else {
+          std::memset(left_over + (b * p.heads + h) * p.query_length + start, 1, static_cast<size_t>(block.count));
+        }
       }
     });
+  }
+  // A row's mean is one of all heads or of none.
+  if (shows_mean(p)) {
+    for (int64_t b = 0; b < p.batch; ++b)
+      for (int64_t t = 0; t < p.query_length; ++t) {
+        uint8_t* row = left_over + b * p.heads * p.query_length + t;
+        bool left = false;
+        for (int64_t h = 0; h < p.heads; ++h) left = left || row[h * p.query_length] != 0;
+        for (int64_t h = 0; h < p.heads; ++h) row[h * p.query_length] = left ? 1 : 0;
+      }
   }
 }
 

@@ -84,6 +84,7 @@ class RowwiseAttention {
         const int64_t t0 = task % query_tasks, bh = task / query_tasks;
         const int64_t b = bh / head_tasks, h0 = bh % head_tasks;
         for (int64_t t = t0; t < t0 + queries; ++t) {
+          if (mean && only_ && !only_[b * p_.heads * p_.query_length + t]) continue;
           if (mean) std::fill_n(s.mean, p_.key_length, A{0});
           for (int64_t h = h0; h < h0 + heads; ++h)
             if (!only_ || only_[(b * p_.heads + h) * p_.query_length + t]) attend(b, h, t, s);

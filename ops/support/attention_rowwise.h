@@ -6,7 +6,7 @@
 namespace attune {
 
 // Computes context, weights and next_position of `problem`. Scratch memory comes from `pool`. `only`, if
-// given, marks the rows to compute (B * H * Tq bytes).
+// given, marks the rows to compute (B * H * Tq bytes; for a mean over heads, alike for all heads of a row).
 void attend_rowwise(const AttentionProblem& problem, BufferPool* pool, const uint8_t* only = nullptr);
 
 }  // namespace attune
