@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "passes/attention_node.h"
 
@@ -20,7 +21,7 @@ using pattern::Pat;
 namespace {
 
 enum MaskUse : size_t { kAdded, kKept, kFilled, kUnmasked };
-enum Guard : size_t { kGuarded, kUnguarded };
+enum Guard : size_t { kGuarded, kGuardedByMask, kUnguarded };
 
 constexpr const char* kSteps[] = {"first mask", "mask"};
 
@@ -29,8 +30,10 @@ Pat masked(const std::string& name, const Pat& scores) {
   // A number added to all scores is no mask.
   Pat mask = where(any(name), "a mask", [](const Value& v, const Inference& known) { return !known.scalar(&v); });
   Pat filler = any(name + " filler");
-  return one_of(name + " use", {Op("Add")(scores, mask), Op("Where")(mask, scores, filler),
-                                Op("Where")(mask, filler, scores), scores});
+  const std::string result = name + "ed scores";
+  return one_of(name + " use",
+                {Op("Add", result).replaced()(scores, mask), Op("Where", result).replaced()(mask, scores, filler),
+                 Op("Where", result).replaced()(mask, filler, scores), scores});
 }
 
 // The one value of all elements of a constant, a ConstantOfShape or an expanded scalar.
@@ -55,8 +58,14 @@ Pat masked_scores(const Pat& scores) { return masked("mask", masked("first mask"
 
 Pat softmax_weights(const Pat& scores) {
   Pat probs = Op("Softmax", "softmax").axis(-1).replaced()(optional(Op("Cast", "softmax input cast"), scores));
-  Pat guarded = one_of("guard", {Op("Where")(Op("IsNaN")(probs), pattern::constant(0), probs), probs});
-  return optional(Op("Cast", "softmax output cast"), guarded);
+  const auto zero_where = [](const Pat& condition, const Pat& x) {
+    return Op("Where", "guarded").replaced()(condition, pattern::constant(0), x);
+  };
+  const auto cast = [](const Pat& x) { return optional(Op("Cast", "softmax output cast").replaced(), x); };
+  Pat nothing_seen = Op("Equal").shared()(Op("ReduceMax", "guard maximum").further_inputs().shared()(any("guard mask")),
+                                          pattern::constant(-std::numeric_limits<double>::infinity()));
+  return one_of("guard",
+                {cast(zero_where(Op("IsNaN")(probs), probs)), zero_where(nothing_seen, cast(probs)), cast(probs)});
 }
 
 bool MaskReader::any_of_rank_at_least(const Match& match, int rank) {
@@ -68,6 +77,20 @@ bool MaskReader::any_of_rank_at_least(const Match& match, int rank) {
 std::optional<Outcome> MaskReader::read() {
   for (const char* step : kSteps)
     if (auto refusal = read_step(step)) return refusal;
+  return check_guard();
+}
+
+// A guard against rows whose mask is all -inf says what an Attention does anyway, if it asks the mask that is added.
+std::optional<Outcome> MaskReader::check_guard() const {
+  if (m_.choice("guard") != kGuardedByMask) return std::nullopt;
+  const Value* asked = m_["guard mask"];
+  const char* last = m_.choice("mask use") != kUnmasked ? "mask" : "first mask";
+  if (m_.choice(std::string(last) + " use") != kAdded || m_[last] != asked)
+    return m_.refuse("guard mask", "is not the mask that is added to the scores");
+  const auto &from = asked->tensor_type().shape, &to = m_.node("guard maximum")->output()->tensor_type().shape;
+  if (!from || !to || from->empty() || from->size() != to->size() || !to->back().is(1) ||
+      !std::equal(from->begin(), from->end() - 1, to->begin()))
+    return m_.refuse("guard maximum", "is not taken over the last axis alone");
   return std::nullopt;
 }
 
@@ -127,10 +150,40 @@ bool is_used_outside(const Match& match, const Value& value) {
   return false;
 }
 
-std::string why_weights_differ(const Match& match, DataType type) {
-  if (match["softmax"]->element_type() != type) return "is also used outside of the attention, in another type";
-  if (match.choice("guard") == kGuarded) return "is also used outside of the attention, before its NaN are replaced";
-  return {};
+std::vector<ShownValue> MaskReader::masked() const {
+  std::vector<ShownValue> values;
+  for (const std::string step : kSteps) {
+    const size_t use = m_.choice(step + " use");
+    if (use == kUnmasked) continue;
+    values.push_back({m_.node(step + "ed scores")->output(), use == kAdded || !mean_if_empty_ ? "biased" : ""});
+    if (values.size() == 2) values.front().output = "";
+  }
+  return values;
+}
+
+std::vector<ShownValue> weights_of(const Match& match) {
+  std::vector<ShownValue> values;
+  const bool guarded_last = match.choice("guard") == kGuardedByMask;
+  for (const char* name :
+       {"softmax", guarded_last ? "softmax output cast" : "guarded", guarded_last ? "guarded" : "softmax output cast"})
+    if (const Node* n = match.node(name)) values.push_back({n->output(), ""});
+  values.back().output = "normalized";
+  return values;
+}
+
+std::optional<Outcome> find_shown(const Match& match, std::span<const ShownValue> values, DataType type,
+                                  ShownValue& shown) {
+  for (const ShownValue& v : values) {
+    if (!is_used_outside(match, *v.value)) continue;
+    for (const Use& u : v.value->uses())
+      if (u.node->is("Shape")) return match.refuse("softmax", "a step of it is also read for its shape");
+    if (v.output.empty()) return match.refuse("softmax", "a step of it is also used outside of the attention");
+    if (v.value->element_type() != type)
+      return match.refuse("softmax", "a step of it is also used outside of the attention, in another type");
+    if (shown.value) return match.refuse("softmax", "scores and weights are also used outside of the attention");
+    shown = v;
+  }
+  return std::nullopt;
 }
 
 }  // namespace attune

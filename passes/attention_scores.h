@@ -2,7 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "passes/pattern/rule.h"
 
@@ -12,6 +14,12 @@ namespace attune {
 pattern::Pat masked_scores(const pattern::Pat& scores);
 // The softmax over the last axis ("softmax"), with Casts around it and a guard against rows that are all NaN.
 pattern::Pat softmax_weights(const pattern::Pat& scores);
+
+// A value between scores and weights, and what weights_output calls it; empty: an Attention doesn't give it.
+struct ShownValue {
+  Value* value = nullptr;
+  std::string output = {};
+};
 
 // The masks of a match as one input of Attention.
 class MaskReader {
@@ -25,6 +33,8 @@ class MaskReader {
   // The mask, right-aligned to (B, H, Tq, Tk); null if there is none. Scores of rank 2 are (B, Tk), of rank 3
   // (B, Tq, Tk).
   Value* mask();
+  // The scores with each mask.
+  std::vector<ShownValue> masked() const;
   bool mean_if_empty() const { return mean_if_empty_; }
   const std::string& description() const { return description_; }
   // True if some mask has so many dimensions.
@@ -33,6 +43,7 @@ class MaskReader {
  private:
   std::optional<pattern::Outcome> read_step(const std::string& step);
   std::optional<pattern::Outcome> read_condition(const std::string& step, Value*& mask);
+  std::optional<pattern::Outcome> check_guard() const;
   std::optional<pattern::Outcome> check_shape(const std::string& step, const Value& mask) const;
 
   const pattern::Match& m_;
@@ -46,7 +57,11 @@ class MaskReader {
 
 // True if `value` is a graph output or used by nodes that aren't in the match.
 bool is_used_outside(const pattern::Match& match, const Value& value);
-// Why the softmax's result can't be the weights output of type `type`; empty if it can.
-std::string why_weights_differ(const pattern::Match& match, DataType type);
+// The weights of a match as the softmax, its guard and its cast give them; only the last are those of an Attention.
+std::vector<ShownValue> weights_of(const pattern::Match& match);
+// The one of `values` that is also used outside of the match, if any is. Refuses where it isn't what an Attention
+// gives, is of another type than `type`, or isn't the only one.
+std::optional<pattern::Outcome> find_shown(const pattern::Match& match, std::span<const ShownValue> values,
+                                           DataType type, ShownValue& shown);
 
 }  // namespace attune

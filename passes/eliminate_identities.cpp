@@ -54,6 +54,7 @@ class Eliminator {
     if (n.is("Expand")) return same_shape(*x, *n.output()) ? x : nullptr;
     if (n.is("Slice")) return same_shape(*x, *n.output()) && steps_are_one(n) ? x : nullptr;
     if (n.is("Mul") || n.is("Div")) return factor_one(n);
+    if (n.is("Where")) return chosen_by_constant(n);
     if (only_moves_sizes(n)) return same_elements(n);
     return nullptr;
   }
@@ -90,6 +91,17 @@ class Eliminator {
       if (inference_.scalar(n.input(i)) == 1.0 && same_shape(*other, *n.output())) return other;
     }
     return nullptr;
+  }
+
+  // The operand that a condition of one value chooses.
+  Value* chosen_by_constant(const Node& n) const {
+    constexpr int64_t kMaxElements = 1 << 16;
+    const Tensor* condition = n.input(0)->constant();
+    if (!condition || condition->count() == 0 || condition->count() > kMaxElements) return nullptr;
+    const std::vector<int64_t> values = condition->to_int64();
+    if (std::any_of(values.begin(), values.end(), [&](int64_t v) { return v != values[0]; })) return nullptr;
+    Value* chosen = n.input(values[0] != 0 ? 1 : 2);
+    return chosen && same_shape(*chosen, *n.output()) ? chosen : nullptr;
   }
 
   // The value before a chain of nodes that only change the shape, if the shape is the same again.

@@ -40,9 +40,11 @@ class AdditiveRewrite {
     if (auto refusal = read_scores()) return *refusal;
     MaskReader mask(m_, b_, *scores_, query_->element_type());
     if (auto refusal = mask.read()) return *refusal;
-    if (is_used_outside(m_, *m_["softmax"]) || row_is_used())
-      if (const std::string reason = why_weights_differ(m_, query_->element_type()); !reason.empty())
-        return m_.refuse("softmax", reason);
+    std::vector<ShownValue> values = mask.masked();
+    for (const ShownValue& v : weights_of(m_)) values.push_back(v);
+    if (auto refusal = find_shown(m_, values, query_->element_type(), shown_)) return *refusal;
+    if (row_is_used() && shown_.value && shown_.output != "normalized")
+      return m_.refuse("softmax", "scores and weights are also used outside of the attention");
     return build(mask);
   }
 
@@ -111,12 +113,13 @@ class AdditiveRewrite {
     parts.attributes["score"] = std::string("additive");
     parts.attributes["num_heads"] = int64_t{1};
     if (mask.mean_if_empty()) parts.attributes["empty_row"] = std::string("mean");
+    if (shown_.value && shown_.output != "normalized") parts.attributes["weights_output"] = shown_.output;
     const Node* node = parts.build(b_);
     Outcome outcome(node->output(kAttentionContext));
     const bool row = scores_->tensor_type().rank() == 2;
-    if (is_used_outside(m_, *m_["softmax"]))
-      outcome.also(m_["softmax"], b_.squeeze(node->output(kAttentionWeights),
-                                             row ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1}));
+    if (shown_.value)
+      outcome.also(shown_.value, b_.squeeze(node->output(kAttentionWeights),
+                                            row ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1}));
     if (row_is_used()) outcome.also(weights_row(), b_.squeeze(node->output(kAttentionWeights), {1}));
     return outcome.detail("additive scores").detail(mask.description());
   }
@@ -131,6 +134,7 @@ class AdditiveRewrite {
 
   const Match& m_;
   Builder& b_;
+  ShownValue shown_;
   Value *query_ = nullptr, *key_ = nullptr;
   const Value* scores_ = nullptr;
 };

@@ -1,4 +1,4 @@
-// softmax(s q k^T + mask) v  =  Attention(q, k, v, mask; scale = s)
+// softmax(c tanh(s q k^T / c) + mask) v  =  Attention(q, k, v, mask; scale = s, softcap = c)
 #include <fmt/format.h>
 
 #include <cmath>
@@ -29,15 +29,31 @@ Pat scaled(const std::string& name, const Pat& x) {
   return one_of(name, {Op("Mul")(x, factor), Op("Div")(x, factor), x});
 }
 
-Pat attention_pattern() {
+// As before, where the result may be given to others too.
+Pat scaled_scores(const Pat& x) {
+  Pat factor = scalar("scaling factor");
+  return one_of("scaling", {Op("Mul", "scaled scores").replaced()(x, factor),
+                            Op("Div", "scaled scores").replaced()(x, factor), x});
+}
+
+// c tanh(x / c), or x.
+Pat capped(const Pat& x) {
+  Pat cap = scalar("softcap");
+  return one_of("cap", {Op("Mul", "capped scores").replaced()(Op("Tanh")(Op("Div")(x, cap)), cap), x});
+}
+
+// `in_float`: operands of 16 bits whose weights and values are multiplied as floats.
+Pat attention_pattern(bool in_float) {
   Pat q = any("query"), kt = any("key"), v = any("value");
-  Pat scores = Op("MatMul", "scores")(scaled("query scaling", q), scaled("key scaling", kt));
+  Pat scores = Op("MatMul", "scores").replaced()(scaled("query scaling", q), scaled("key scaling", kt));
   Pat row = optional(Op("Squeeze", "row scores").further_inputs(), scores);  // of a single query
-  Pat unfolded = optional(Op("Reshape", "unfold"), scaled("scaling", row), any());
+  Pat shifted = optional(Op("Add", "shift"), capped(scaled_scores(row)), scalar("shift"));
+  Pat unfolded = optional(Op("Reshape", "unfold"), shifted, any());
   Pat folded = optional(Op("Reshape", "fold"), masked_scores(unfolded), any());
   Pat weights = softmax_weights(folded);
   Pat matrix = one_of("weights form", {Op("Reshape", "fold weights")(weights, any()),
                                        Op("Unsqueeze", "row weights").further_inputs().replaced()(weights), weights});
+  if (in_float) return Op("Cast", "context cast")(Op("MatMul", "context")(matrix, Op("Cast").shared()(v)));
   return Op("MatMul", "context")(matrix, v);
 }
 
@@ -51,7 +67,8 @@ class AttentionRewrite {
     if (auto refusal = read_row()) return *refusal;
     MaskReader mask(m_, b_, scores(), type_);
     if (auto refusal = mask.read()) return *refusal;
-    if (auto refusal = read_weights()) return *refusal;
+    if (auto refusal = read_cap()) return *refusal;
+    if (auto refusal = read_shown(mask)) return *refusal;
     return build(mask);
   }
 
@@ -71,6 +88,7 @@ class AttentionRewrite {
     type_ = query_->element_type();
     if (!is_float(type_) || value_->element_type() != type_)
       return m_.refuse("value", "query and values are not of one float type");
+    if (m_.root()->element_type() != type_) return m_.refuse("context cast", "is to another type than the query's");
     const TensorType &q = query_->tensor_type(), &k = key_transposed_->tensor_type(), &v = value_->tensor_type();
     for (int axis = 0; axis + 2 < rank; ++axis)
       if (!may_be_equal(q.dim(axis), k.dim(axis)) || !may_be_equal(q.dim(axis), v.dim(axis)))
@@ -150,12 +168,30 @@ class AttentionRewrite {
     return std::nullopt;
   }
 
-  Refusal read_weights() {
-    weights_wanted_ = is_used_outside(m_, *m_["softmax"]);
+  // A number added to all scores changes no weight.
+  Refusal read_cap() {
+    if (m_.node("capped scores")) softcap_ = *m_.number("softcap");
+    if (!std::isfinite(softcap_) || softcap_ < 0)
+      return m_.refuse("softcap", fmt::format("{} is negative or not finite", softcap_));
+    if (m_.node("shift") && !std::isfinite(*m_.number("shift"))) return m_.refuse("shift", "is not finite");
+    return std::nullopt;
+  }
+
+  Refusal read_shown(const MaskReader& mask) {
+    const Node *scaled = m_.node("scaled scores"), *capped = m_.node("capped scores"), *shift = m_.node("shift");
+    std::vector<ShownValue> values{{m_["scores"], scaled || row_ ? "" : "raw"}};
+    if (scaled) values.push_back({scaled->output(), "raw"});
+    if (capped) values.push_back({capped->output(), "capped"});
+    for (ShownValue v : mask.masked()) values.push_back({v.value, shift ? "" : v.output});
+    for (const ShownValue& v : weights_of(m_)) values.push_back(v);
+    if (auto refusal = find_shown(m_, values, type_, shown_)) return refusal;
     row_wanted_ = row_ && is_used_outside(m_, *m_.node("row weights")->output());
-    if (!weights_wanted_ && !row_wanted_) return std::nullopt;
-    if (const std::string reason = why_weights_differ(m_, type_); !reason.empty()) return m_.refuse("softmax", reason);
-    if (unfolded_) return m_.refuse("softmax", "is also used outside of the attention, with batch and heads folded");
+    if (row_wanted_ && shown_.value && shown_.output != "normalized")
+      return m_.refuse("softmax", "scores and weights are also used outside of the attention");
+    if (row_wanted_ && m_.node("row weights")->output()->element_type() != type_)
+      return m_.refuse("softmax", "is also used outside of the attention, in another type");
+    if (shown_.value && unfolded_)
+      return m_.refuse("softmax", "is also used outside of the attention, with batch and heads folded");
     return std::nullopt;
   }
 
@@ -171,14 +207,16 @@ class AttentionRewrite {
     const auto heads = query_->tensor_type().dim(1).constant();
     if (rank == 3) parts.attributes["num_heads"] = int64_t{1};
     if (rank == 4 && heads) parts.attributes["num_heads"] = *heads;
+    if (softcap_ > 0) parts.attributes["softcap"] = static_cast<float>(softcap_);
+    if (shown_.value && shown_.output != "normalized") parts.attributes["weights_output"] = shown_.output;
     const Node* node = parts.build(b_);
     Outcome outcome(result(*node));
-    if (weights_wanted_) outcome.also(m_["softmax"], weights(*node));
+    if (shown_.value) outcome.also(shown_.value, weights(*node));
     if (row_wanted_) outcome.also(m_.node("row weights")->output(), b_.squeeze(node->output(kAttentionWeights), {1}));
     return outcome.detail(fmt::format("scale {:.6g}", scale_)).detail(mask.description());
   }
 
-  // As the softmax had them.
+  // Scores or weights in the shape that they had.
   Value* weights(const Node& node) {
     Value* all = node.output(kAttentionWeights);
     if (row_) return b_.squeeze(all, {1, 2});
@@ -205,25 +243,24 @@ class AttentionRewrite {
   Builder& b_;
   Value *query_ = nullptr, *key_ = nullptr, *key_transposed_ = nullptr, *value_ = nullptr, *folded_query_ = nullptr;
   DataType type_ = DataType::kUndefined;
-  double scale_ = 1;
-  bool unfolded_ = false, row_ = false, weights_wanted_ = false, row_wanted_ = false;
+  double scale_ = 1, softcap_ = 0;
+  ShownValue shown_;
+  bool unfolded_ = false, row_ = false, row_wanted_ = false;
 };
 
-}  // namespace
-
-namespace rules {
-
-pattern::Rule attention() {
+pattern::Rule rule(bool in_float) {
   return {"fuse_attention",
-          attention_pattern(),
+          attention_pattern(in_float),
           [](const Match& m, Builder& b) { return AttentionRewrite(m, b).run(); },
           {"Softmax"}};
 }
 
-}  // namespace rules
+}  // namespace
+
+pattern::Rule rules::attention() { return rule(false); }
 
 size_t fuse_attention(PassContext& context) {
-  const std::vector<pattern::Rule> list = {rules::attention()};
+  const std::vector<pattern::Rule> list = {rule(true), rules::attention()};
   return pattern::apply_rules(list, context);
 }
 

@@ -39,6 +39,16 @@ pattern::Rule negated_condition() {
           }};
 }
 
+// CastLike(x, y) = Cast(x) to y's type, which needs y no more
+pattern::Rule cast_like() {
+  return {"normalize_cast_like", Op("CastLike")(any("x"), any("like")), [](const Match& m, Builder& b) -> Outcome {
+            const DataType type = m["like"]->element_type();
+            if (!is_float(type) && !is_integer(type) && type != DataType::kBool)
+              return m.refuse("like", "is of no type that is cast without a choice of rounding");
+            return b.op("Cast", {m["x"]}, {{"to", static_cast<int64_t>(type)}});
+          }};
+}
+
 // com.microsoft FusedMatMul(a, b) = alpha op(a) op(b)
 pattern::Rule fused_matmul() {
   Pat product = Op("FusedMatMul", "product").domain("com.microsoft")(any("a"), any("b"));
@@ -66,7 +76,7 @@ pattern::Rule fused_matmul() {
 }  // namespace
 
 size_t normalize_forms(PassContext& context) {
-  std::vector<pattern::Rule> list = {negated_condition(), fused_matmul()};
+  std::vector<pattern::Rule> list = {negated_condition(), cast_like(), fused_matmul()};
   for (auto&& rules : {rules::contraction_forms(), rules::row_forms(), rules::broadcast_forms(),
                        rules::transpose_forms(), rules::projection_forms()})
     list.insert(list.end(), rules.begin(), rules.end());

@@ -12,8 +12,9 @@ namespace attune {
 size_t eliminate_dead(PassContext&);
 // Nodes that compute what another node computes, and equal small constants.
 size_t eliminate_common_subexpressions(PassContext&);
-// Nodes that give their input: Identity, Cast to the same type, Expand, Reshape, Slice, Transpose without effect,
-// Dropout outside of training; chains of Transpose, of Reshape and of Cast that are one.
+// Nodes that give one of their inputs: Identity, Where with a known condition, Cast to the same type, Expand, Reshape,
+// Slice, Transpose without effect, Dropout outside of training; chains of Transpose, of Reshape and of Cast that are
+// one.
 size_t eliminate_identities(PassContext&);
 // Constant nodes become constants of the graph; nodes of constants alone are computed, as long as the result isn't
 // much larger. DequantizeLinear of constants stays: a weight in quantised storage.

@@ -39,14 +39,9 @@ size_t raise(Node* node, PassContext& context) {
 }  // namespace
 
 size_t raise_attention(PassContext& context) {
-  const auto is_candidate = [](const Node* n) {
-    const bool attends = n->type().find("Attention") != std::string::npos;
-    return (n->domain().empty() && attends) ||
-           (n->domain() == "com.microsoft" && (attends || n->type() == "RotaryEmbedding"));
-  };
   std::vector<Node*> candidates;
   for (Node* node : all_nodes(*context.model.graph))
-    if (is_candidate(node)) candidates.push_back(node);
+    if (has_attention_form(*node)) candidates.push_back(node);
   if (candidates.empty()) return 0;
   const Inference types(context.model);  // forms depend on types
   size_t count = 0;

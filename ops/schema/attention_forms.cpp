@@ -19,6 +19,7 @@ FormFunction find_form(const Node& node) {
     return build_multi_head_attention_form;
   if (node.type() == "GroupQueryAttention") return build_group_query_attention_form;
   if (node.type() == "RotaryEmbedding") return build_rotary_embedding_form;
+  if (node.type() == "AttnLSTM") return build_attn_lstm_form;
   return nullptr;
 }
 
@@ -77,6 +78,8 @@ Node* FormBuilder::attention() {
   while (!inputs.back()) inputs.pop_back();
   return graph().add_node("ai.attune", "Attention", std::move(inputs), kAttentionWeights + 1, attributes_);
 }
+
+bool has_attention_form(const Node& node) { return find_form(node) != nullptr; }
 
 std::optional<Function> attention_form(const Node& node, int64_t opset) {
   const FormFunction build = find_form(node);

@@ -62,6 +62,7 @@ std::vector<Value*> build_microsoft_attention_form(FormBuilder& b);   // Attenti
 std::vector<Value*> build_multi_head_attention_form(FormBuilder& b);  // and DecoderMaskedMultiHeadAttention
 std::vector<Value*> build_group_query_attention_form(FormBuilder& b);
 std::vector<Value*> build_rotary_embedding_form(FormBuilder& b);
+std::vector<Value*> build_attn_lstm_form(FormBuilder& b);
 
 // Rotary position embedding (Su et al., "RoFormer", 2021) of x (B, T, n, E) at positions (B, T): pairs (i, R/2 + i),
 // or (2i, 2i + 1) if interleaved, of the first R numbers turn by the angles of row `position` of the caches (M, R/2).

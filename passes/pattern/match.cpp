@@ -68,12 +68,16 @@ std::string describe(const Value* v) {
   return n->domain().empty() ? n->type() : n->domain() + "." + n->type();
 }
 
+bool is_close(double x, double value, double tolerance) {
+  if (!std::isfinite(value)) return x == value;
+  return std::abs(x - value) <= tolerance * std::max(1.0, std::abs(value));
+}
+
 bool all_close(const Tensor& t, double value, double tolerance) {
   if (!is_float(t.type()) && !is_integer(t.type())) return false;
   const std::vector<double> elements = t.to_double();
-  const double bound = tolerance * std::max(1.0, std::abs(value));
-  return !elements.empty() && std::all_of(elements.begin(), elements.end(),
-                                          [&](double e) { return e == value || std::abs(e - value) <= bound; });
+  return !elements.empty() &&
+         std::all_of(elements.begin(), elements.end(), [&](double e) { return is_close(e, value, tolerance); });
 }
 
 constexpr int64_t kMaxComparedElements = 1 << 16;
@@ -198,7 +202,7 @@ class Matcher {
     if (const Tensor* t = v->constant())
       return t->count() <= kMaxComparedElements && all_close(*t, p.value, p.tolerance);
     const auto known = m_.inference_->scalar(v);
-    return known && std::abs(*known - p.value) <= p.tolerance * std::max(1.0, std::abs(p.value));
+    return known && is_close(*known, p.value, p.tolerance);
   }
 
   bool op(const PatNode& p, Value* v, const Path& path, Next next) {

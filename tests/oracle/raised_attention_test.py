@@ -52,8 +52,22 @@ class Case:
         opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
+    def attentions(self):
+        """How many Attention nodes it must become."""
+        if self.op == "RotaryEmbedding":
+            return 0
+        return 2 if self.attributes.get("direction") == "bidirectional" else 1
+
     def feeds(self):
         return {f"input{i}": a for i, a in enumerate(self.inputs) if a is not None}
+
+
+def all_nodes(graph):
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from all_nodes(attribute.g)
 
 
 def dims(name, array):
@@ -321,9 +335,39 @@ class Generator:
         inputs = [x, positions.astype(np.int64), np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)]
         return Case("RotaryEmbedding", inputs, [TensorProto.FLOAT], attributes)
 
+    def attention_lstm(self):
+        steps, batch, inner, hidden = 1 + self.below(5), 1 + self.below(3), 1 + self.below(4), 1 + self.below(4)
+        memory, depth, width = 1 + self.below(6), 1 + self.below(5), 1 + self.below(4)
+        direction = self.pick(["forward", "reverse", "bidirectional"])
+        directions = 2 if direction == "bidirectional" else 1
+        layer = 1 + self.below(6) if self.chance(60) else None
+        small = lambda *shape: self.normal(directions, *shape) * np.float32(0.5)
+        inputs = [
+            self.normal(steps, batch, inner),
+            small(4 * hidden, inner + (layer or depth)),
+            small(4 * hidden, hidden),
+            small(8 * hidden) if self.chance(70) else None,
+            self.random.integers(1, steps + 1, batch).astype(np.int32) if self.chance(50) else None,
+            small(batch, hidden) if self.chance(50) else None,
+            small(batch, hidden) if self.chance(50) else None,
+            small(3 * hidden) if self.chance(30) else None,
+            small(hidden, width),
+            small(depth, width),
+            small(width),
+            self.normal(batch, memory, depth),
+            self.random.integers(1, memory + 1, batch).astype(np.int32) if self.chance(60) else None,
+            small(hidden + depth, layer) if layer else None,
+        ]
+        while inputs[-1] is None:
+            inputs.pop()
+        attributes = {"hidden_size": hidden, "direction": direction}
+        if self.chance(20):
+            attributes["activations"] = ["Sigmoid", "Tanh", "Relu"] * directions
+        return Case("AttnLSTM", inputs, [TensorProto.FLOAT] * 3, attributes)
+
     def case(self):
         kinds = [self.attention, self.quantized_attention, self.multi_head_attention, self.decoder_masked_attention]
-        return self.pick(kinds + [self.group_query_attention] * 3 + [self.rotary_embedding])()
+        return self.pick(kinds + [self.group_query_attention] * 3 + [self.rotary_embedding, self.attention_lstm])()
 
 
 def run_onnxruntime(path, feeds):
@@ -369,11 +413,11 @@ def check(program, folder, case):
     for target in ("attune", "onnx"):
         converted = folder / f"{target}.onnx"
         attune(program, "convert", original, "-o", converted, "--no-verify", "--target", target)
-        nodes = onnx.load(converted).graph.node
+        nodes = list(all_nodes(onnx.load(converted).graph))
         if any(n.domain == "com.microsoft" for n in nodes):
             problems.append((target, "has nodes of com.microsoft left"))
         attends = sum(n.domain == "ai.attune" and n.op_type == "Attention" for n in nodes)
-        if target == "attune" and attends != (case.op != "RotaryEmbedding"):
+        if target == "attune" and attends != case.attentions():
             problems.append((target, f"has {attends} attentions"))
         got = run(converted) if target == "attune" else run_onnxruntime(converted, case.feeds())
         problems.append((target, difference(case, expected, got)))
