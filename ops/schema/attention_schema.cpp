@@ -28,11 +28,27 @@ Scores, softmax and accumulation are float32 at least.
 An excluded position is not read: NaN or infinity in it never reaches the context. A float mask of -inf excludes as a
 bool mask does; a finite one is added, however large (a sum that overflows is the lowest finite number).
 
-Alignment `soft` is a softmax over the positions that take part. `hard` takes one position: that of the largest score,
-the first of equals, or with `sample` one drawn from the softmax. `monotonic` goes through the queries in order, each
-starting where the one before stopped: the first position from there on that takes part and whose score is not negative
-is chosen, and softmax weights over the last `chunk` positions up to it are used; if there is none, weights and context
-are 0 and next_position is Tk.
+Alignment `soft` is a softmax over the positions that take part: its weights sum to 1, one position has weight 1.
+`hard` takes one position: that of the largest score, the first of equals, or with `sample` one drawn from the softmax.
+The same call gives the same draw on every host. `monotonic` goes through the queries in order, each starting where the
+one before stopped: the first position from there on that takes part and whose score is not negative is chosen, and
+softmax weights over the last `chunk` positions up to it are used; if there is none, weights and context are 0 and
+next_position is Tk. Positions before next_position - chunk + 1 are never read again: a stream may drop them, and then
+counts `position` from the first key that it still gives.
+
+A query that may see nothing gets weights 0 and context 0, or with empty_row `mean` the mean of all values, which are
+then read. What a query may see propagates as IEEE 754 has it. With operands of 16 bits, projected queries, keys and
+values are rounded to the operands' type, and scores use what present_key holds.
+
+Weights outputs `raw` and `capped` hold every position's score, excluded ones too; `biased` has -inf there, `normalized`
+and `head_mean` have 0. A window or causal compares positions on the key axis, where a query's is query_position + t.
+
+It is an error: a scale that is negative, not finite, or beside another score than scaled_dot; a negative softcap; a
+window below -1; a chunk below 1; a negative position; one past without the other; an integer mask (compare it first);
+a projection beside an operand of four dimensions; next_position of another alignment.
+
+The function body is the meaning in standard operators. There is none for `sample`.
+The scores scaled_dot, dot and general become ai.onnx::Attention where the model's opset has it and it computes the same.
 )";
 
 struct Text {
