@@ -5,6 +5,7 @@
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -100,29 +101,46 @@ void log_softmax_row(const float* x, float* y, int64_t n) {
   for (; i < n; ++i) y[i] = x[i] - shift - log_sum;
 }
 
-// The sum of x - shift, or of its squares.
-template <bool kSquares>
-float sum_row(const float* x, float shift, int64_t n) {
+struct Sums {
+  float first, second;  // of x - shift, and of its squares
+};
+
+Sums sums_around(const float* x, float shift, int64_t n) {
   const D d;
   const V s = hn::Set(d, shift);
-  V sum = hn::Zero(d);
-  float rest = 0;
+  V first = hn::Zero(d), second = hn::Zero(d);
+  Sums rest{};
   for_row(
       x, n,
       [&](V v) HWY_ATTR {
         const V c = hn::Sub(v, s);
-        sum = kSquares ? hn::MulAdd(c, c, sum) : hn::Add(sum, c);
+        first = hn::Add(first, c);
+        second = hn::MulAdd(c, c, second);
       },
-      [&](float v) { rest += kSquares ? (v - shift) * (v - shift) : v - shift; });
-  return rest + hn::GetLane(hn::SumOfLanes(d, sum));
+      [&](float v) {
+        rest.first += v - shift;
+        rest.second += (v - shift) * (v - shift);
+      });
+  return {rest.first + hn::GetLane(hn::SumOfLanes(d, first)), rest.second + hn::GetLane(hn::SumOfLanes(d, second))};
 }
 
 RowStatistics<float> normalize_row(const RowNormalization<float>& how, const float* x, float* y, int64_t n) {
   const D d;
   const auto count = static_cast<float>(n);
-  // Around the first element the sum stays small where all elements are large.
-  const float mean = how.rms ? 0.0F : x[0] + sum_row<false>(x, x[0], n) / count;
-  const double variance = static_cast<double>(sum_row<true>(x, mean, n) / count);
+  float mean = 0;
+  double variance;
+  if (how.rms) {
+    variance = static_cast<double>(sums_around(x, 0.0F, n).second / count);
+  } else {
+    // Around the first element the sum stays small where all elements are large; around that mean what is left of it
+    // is exact, so that elements near the mean come out right.
+    const float guess = x[0] + sums_around(x, x[0], n).first / count;
+    const Sums sums = sums_around(x, guess, n);
+    const float rest = sums.first / count;
+    mean = guess + rest;
+    variance =
+        std::max(0.0, static_cast<double>(sums.second / count) - static_cast<double>(rest) * static_cast<double>(rest));
+  }
   const auto inverse = static_cast<float>(1.0 / std::sqrt(variance + how.epsilon));
   const V m = hn::Set(d, mean), f = hn::Set(d, inverse);
   int64_t i = 0;
