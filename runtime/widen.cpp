@@ -164,7 +164,17 @@ class Widening {
  private:
   bool is_wide(const Value* value) const { return value && narrow_type_.contains(value); }
 
+  // A Cast of a half to the type that it has changes nothing.
+  bool is_identity(const Node& node) const {
+    return node.is("Cast") && is_wide(node.input(0)) &&
+           node.attr_int("to", 0) == static_cast<int64_t>(narrow_type_.at(node.input(0)));
+  }
+
   void visit(Node& node) {
+    if (is_identity(node)) {
+      node.set("to", static_cast<int64_t>(DataType::kFloat));
+      return mark_wide(node.output());
+    }
     const bool widens = computes(node) || moves_wide(node);
     // A Cast to anything but a half takes the more exact value.
     const bool reads_wide = widens || (node.is("Cast") && !is_half(static_cast<DataType>(node.attr_int("to", 0))));

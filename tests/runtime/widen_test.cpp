@@ -84,6 +84,14 @@ TEST(Widen, ACastToAHalfRounds) {
   EXPECT_THAT(r.y, ElementsAre(0));
 }
 
+TEST(Widen, ACastToTheTypeThatItHasDoesNot) {
+  const Ran r =
+      run("(float16[1] x, float16[1] t) => (float16[1] y) { a = Add(x, t) h = Cast <to = 10> (a) y = Sub(h, x) }",
+          {{"x", halves({1}, {1})}, {"t", halves({1}, {kTiny})}});
+  EXPECT_EQ(r.type, DataType::kFloat16);
+  EXPECT_THAT(r.y, ElementsAre(kTiny));
+}
+
 TEST(Widen, ACastToFloatDoesNot) {
   const Ran r = run("(float16[1] x, float16[1] t) => (float[1] y) { a = Add(x, t) y = Cast <to = 1> (a) }",
                     {{"x", halves({1}, {1})}, {"t", halves({1}, {kTiny})}});
