@@ -8,6 +8,7 @@
 #include "graph/io/reader.h"
 #include "graph/io/writer.h"
 #include "ops/schema/attention_forms.h"
+#include "ops/schema/quantized_forms.h"
 #include "ops/schema/schemas.h"
 
 namespace attune {
@@ -95,10 +96,11 @@ void define_outputs(onnx::FunctionProto& body) {
   }
 }
 
-// Attentions of other domains run as ours; nothing where they can't.
-std::optional<Function> attention_form_of(const Node& node, const std::map<std::string, int64_t>& opset_imports) {
+// Attentions of other domains run as ours, quantised operators as standard ones; nothing where they can't.
+std::optional<Function> form_of(const Node& node, const std::map<std::string, int64_t>& opset_imports) {
   try {
-    return attention_form(node, imported(opset_imports, ""));
+    auto form = quantized_form(node);
+    return form ? form : attention_form(node, imported(opset_imports, ""));
   } catch (const Error& e) {
     if (e.kind() != Error::Kind::kUnsupported) throw;
     return std::nullopt;
@@ -108,7 +110,7 @@ std::optional<Function> attention_form_of(const Node& node, const std::map<std::
 }  // namespace
 
 std::optional<Function> schema_function(const Node& node, const std::map<std::string, int64_t>& opset_imports) {
-  if (auto form = attention_form_of(node, opset_imports)) return form;
+  if (auto form = form_of(node, opset_imports)) return form;
   register_schemas();
   const int64_t version = imported(opset_imports, node.domain());
   const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Schema(node.type(), static_cast<int>(version), node.domain());

@@ -1,0 +1,223 @@
+#include "ops/schema/quantized_forms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ops/schema/body_builder.h"
+
+namespace attune {
+namespace {
+
+// Has blocked DequantizeLinear and 4-bit integers.
+constexpr int64_t kOpset = 21;
+
+[[noreturn]] void refuse(std::string reason) { throw Error(Error::Kind::kUnsupported, std::move(reason)); }
+
+class QuantizedForm : public BodyBuilder {
+ public:
+  QuantizedForm(const Node& node, Graph& body) : BodyBuilder(body, kOpset), node_(node) {
+    for (size_t i = 0; i < node.inputs().size(); ++i) {
+      const Value* v = node.input(i);
+      inputs_.push_back(body.add_input(fmt::format("input{}", i), v ? v->type() : ValueType()));
+    }
+  }
+
+  const Node& node() const { return node_; }
+  size_t input_count() const { return inputs_.size(); }
+  Value* in(size_t i) const { return node_.input(i) ? inputs_.at(i) : nullptr; }
+  // Input i by the scale and zero point that follow it.
+  Value* dequantized(size_t i) { return op("DequantizeLinear", {in(i), in(i + 1), in(i + 2)}); }
+  // x by the scale at input i and the zero point after it.
+  Value* quantized(Value* x, size_t i) { return op("QuantizeLinear", {x, in(i), in(i + 1)}); }
+  // The integers of input i as floats; 0 where it is left out.
+  Value* code(size_t i) { return in(i) ? cast(in(i), DataType::kFloat) : number(0, DataType::kFloat); }
+  // The node's own attributes of these names.
+  Attributes attributes(std::initializer_list<const char*> names) const {
+    Attributes found;
+    for (const char* name : names)
+      if (const auto it = node_.attributes().find(name); it != node_.attributes().end()) found.insert(*it);
+    return found;
+  }
+  void refuse_channels_last() const {
+    if (node_.attr_int("channels_last", 0) != 0) refuse("channels_last");
+  }
+
+ private:
+  const Node& node_;
+  std::vector<Value*> inputs_;
+};
+
+// ---- operators on quantised tensors: A, A_scale, A_zero_point ...
+
+// y, in steps of the result's scale, with the zero point at input 7 in it, as the result.
+Value* rounded(QuantizedForm& f, Value* y) {
+  const Value* zero = f.node().input(7);
+  const DataType type = zero ? zero->element_type() : DataType::kUInt8;
+  if (type != DataType::kUInt8 && type != DataType::kInt8) refuse("the type of the result isn't known");
+  const double lowest = type == DataType::kInt8 ? -128 : 0;
+  y = f.op("Clip", {f.op("Round", {y}), f.number(lowest, DataType::kFloat), f.number(lowest + 255, DataType::kFloat)});
+  return f.cast(y, type);
+}
+
+// Sums and products of A, A_scale, A_zero_point, B ..., C_scale, C_zero_point as ONNX Runtime computes them: in steps
+// of the result, rounded after the zero point was added. It counts where many results lie halfway (1 + erf(x)).
+Value* add_form(QuantizedForm& f) {
+  Value *a_step = f.div(f.in(1), f.in(6)), *b_step = f.div(f.in(4), f.in(6));
+  Value* shift = f.sub(f.code(7), f.add(f.mul(a_step, f.code(2)), f.mul(b_step, f.code(5))));
+  return rounded(f, f.add(f.mul(f.code(0), a_step), f.add(f.mul(f.code(3), b_step), shift)));
+}
+Value* mul_form(QuantizedForm& f) {
+  Value* step = f.div(f.mul(f.in(1), f.in(4)), f.in(6));
+  Value* product = f.mul(f.sub(f.code(0), f.code(2)), f.sub(f.code(3), f.code(5)));
+  return rounded(f, f.add(f.mul(product, step), f.code(7)));
+}
+Value* unary(QuantizedForm& f, const char* type, std::initializer_list<const char*> names) {
+  return f.quantized(f.op(type, {f.dequantized(0)}, f.attributes(names)), 3);
+}
+
+Value* sigmoid_form(QuantizedForm& f) { return unary(f, "Sigmoid", {}); }
+Value* leaky_relu_form(QuantizedForm& f) { return unary(f, "LeakyRelu", {"alpha"}); }
+
+Value* softmax_form(QuantizedForm& f) {
+  // Before opset 13 all axes from `axis` on are one.
+  if (f.node().attr_int("opset", 13) < 13 && f.node().attr_int("axis", 1) != -1) refuse("softmax of opset 12 or older");
+  return unary(f, "Softmax", {"axis"});
+}
+
+Value* reduce_mean_form(QuantizedForm& f) {
+  Value* axes = f.node().has("axes") ? f.ints(f.node().attr_ints("axes")) : nullptr;
+  return f.quantized(f.op("ReduceMean", {f.dequantized(0), axes}, f.attributes({"keepdims"})), 3);
+}
+
+Value* average_pool_form(QuantizedForm& f) {
+  f.refuse_channels_last();
+  return unary(f, "AveragePool", {"auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"});
+}
+Value* global_average_pool_form(QuantizedForm& f) {
+  f.refuse_channels_last();
+  return unary(f, "GlobalAveragePool", {});
+}
+
+Value* concat_form(QuantizedForm& f) {
+  std::vector<Value*> parts;
+  for (size_t i = 2; i + 2 < f.input_count(); i += 3) parts.push_back(f.dequantized(i));
+  return f.quantized(f.concat(std::move(parts), f.node().attr_int("axis", 0)), 0);
+}
+
+Value* where_form(QuantizedForm& f) { return f.quantized(f.where(f.in(0), f.dequantized(1), f.dequantized(4)), 7); }
+
+// A, B with their scales and zero points, C as integers of the product's scale, Y's scale and zero point.
+Value* gemm_form(QuantizedForm& f) {
+  const bool transposed = f.node().attr_int("transB", 0) != 0;
+  Value* b = f.op("DequantizeLinear", {f.in(3), f.in(4), f.in(5)}, {{"axis", int64_t{transposed ? 0 : 1}}});
+  Value* c = f.in(6);
+  if (c) c = f.mul(f.cast(c, DataType::kFloat), f.mul(f.in(1), f.in(4)));
+  Value* y = f.op("Gemm", {f.dequantized(0), b, c}, f.attributes({"alpha", "transA", "transB"}));
+  return f.in(7) ? f.quantized(y, 7) : y;
+}
+
+// ---- MatMulNBits: A, B (N, blocks, bytes), scales (N, blocks), zero_points, g_idx, bias
+
+struct NBits {
+  int64_t inner, columns, block, bits, blocks;
+};
+
+const Tensor& constant(const Node& node, size_t i, std::string_view name) {
+  const Tensor* t = node.input(i) ? node.input(i)->constant() : nullptr;
+  if (!t) refuse(fmt::format("{} aren't constant", name));
+  return *t;
+}
+
+void expect_count(const Tensor& t, std::string_view name, int64_t count) {
+  if (t.count() != count)
+    throw Error(Error::Kind::kInvalidModel,
+                fmt::format("{}: expected {} elements, got shape {}", name, count, t.shape().to_string()));
+}
+
+int64_t row_bytes(int64_t count, int64_t bits) { return (count * bits + 7) / 8; }
+
+// Rows of `count` codes, each row from a new byte on and `stride` bytes apart, as int8 or int4: unsigned codes less the
+// middle of their range.
+Tensor signed_codes(const Tensor& bytes, const NBits& n, int64_t count, int64_t stride) {
+  const auto* from = reinterpret_cast<const uint8_t*>(bytes.raw());
+  Tensor out = Tensor::allocate(n.bits == 4 ? DataType::kInt4 : DataType::kInt8, {n.columns, count});
+  auto* to = reinterpret_cast<uint8_t*>(out.mutable_raw());
+  std::fill_n(to, out.bytes(), uint8_t{0});
+  for (int64_t row = 0; row < n.columns; ++row)
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t at = row * count + i;
+      if (n.bits == 8) {
+        to[at] = static_cast<uint8_t>(from[row * stride + i] ^ 0x80);
+      } else {
+        const unsigned code = (static_cast<unsigned>(from[row * stride + i / 2]) >> (i % 2 * 4)) & 15U;
+        to[at / 2] = static_cast<uint8_t>(to[at / 2] | ((code ^ 8U) << (at % 2 * 4)));
+      }
+    }
+  return out;
+}
+
+Value* matmul_nbits_form(QuantizedForm& f) {
+  const Node& node = f.node();
+  NBits n{node.attr_int("K", 0), node.attr_int("N", 0), node.attr_int("block_size", 0), node.attr_int("bits", 4), 0};
+  if (n.inner < 1 || n.columns < 1 || n.block < 1)
+    throw Error(Error::Kind::kInvalidModel, fmt::format("K {}, N {}, block_size {}", n.inner, n.columns, n.block));
+  if (n.bits != 4 && n.bits != 8) refuse(fmt::format("weights of {} bits", n.bits));
+  if (node.input(4)) refuse("g_idx");
+  n.blocks = (n.inner + n.block - 1) / n.block;
+  const int64_t stride = n.blocks * row_bytes(n.block, n.bits);
+  const Tensor &weights = constant(node, 1, "weights"), &scales = constant(node, 2, "scales");
+  expect_count(weights, "B", n.columns * stride);
+  expect_count(scales, "scales", n.columns * n.blocks);
+  Value* zeros = nullptr;
+  if (node.input(3)) {
+    const Tensor& points = constant(node, 3, "zero points");
+    if (points.type() != DataType::kUInt8) refuse("zero points that aren't packed");
+    expect_count(points, "zero_points", n.columns * row_bytes(n.blocks, n.bits));
+    zeros = f.tensor(signed_codes(points, n, n.blocks, row_bytes(n.blocks, n.bits)));
+  }
+  Value* w = f.op(
+      "DequantizeLinear",
+      {f.tensor(signed_codes(weights, n, n.inner, stride)), f.tensor(scales.reshaped({n.columns, n.blocks})), zeros},
+      {{"axis", int64_t{1}}, {"block_size", n.block}});
+  std::vector<Value*> inputs{f.in(0), w};
+  if (f.in(5)) inputs.push_back(f.in(5));
+  return f.graph().add_node("ai.attune", "Linear", std::move(inputs), 1, {{"transposed", int64_t{1}}})->output();
+}
+
+struct Form {
+  std::string_view type;
+  Value* (*build)(QuantizedForm&);
+};
+constexpr std::array kForms{Form{"MatMulNBits", matmul_nbits_form},
+                            Form{"QGemm", gemm_form},
+                            Form{"QLinearAdd", add_form},
+                            Form{"QLinearAveragePool", average_pool_form},
+                            Form{"QLinearConcat", concat_form},
+                            Form{"QLinearGlobalAveragePool", global_average_pool_form},
+                            Form{"QLinearLeakyRelu", leaky_relu_form},
+                            Form{"QLinearMul", mul_form},
+                            Form{"QLinearReduceMean", reduce_mean_form},
+                            Form{"QLinearSigmoid", sigmoid_form},
+                            Form{"QLinearSoftmax", softmax_form},
+                            Form{"QLinearWhere", where_form}};
+
+}  // namespace
+
+std::optional<Function> quantized_form(const Node& node) {
+  if (node.domain() != "com.microsoft") return std::nullopt;
+  const auto form = std::find_if(kForms.begin(), kForms.end(), [&](const Form& f) { return f.type == node.type(); });
+  if (form == kForms.end()) return std::nullopt;
+  Function f;
+  f.domain = "ai.attune.form";
+  f.name = node.type();
+  f.opset_imports = {{"", kOpset}, {"ai.attune", 1}};
+  f.body = std::make_shared<Graph>();
+  QuantizedForm builder(node, *f.body);
+  f.body->add_output(form->build(builder));
+  f.body->erase_unused();
+  return f;
+}
+
+}  // namespace attune
