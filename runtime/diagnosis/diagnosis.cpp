@@ -117,8 +117,8 @@ Diagnosis diagnose(const std::filesystem::path& folder, const TensorMap& inputs,
     o.never_attended = never_attended(o.coverage, options.bounds.never_attended);
     o.repeat = find_repeat(o.tokens);
   }
-  const std::vector<int64_t> tokens = source_tokens(inputs);
-  if (options.regime && !tokens.empty()) out.regime = measure_regime(folder, tokens, options);
+  if (options.regime)
+    out.regime = measure_regime(folder, part_of_sources(inputs, 0, 1), source_tokens(inputs), options);
   return out;
 }
 

@@ -151,6 +151,15 @@ struct Rounds {
   }
 };
 
+// What the decoder attends to, if that isn't known beforehand: the longest keys of its first step.
+int64_t source_positions(const std::vector<ProfileEvent>& events, size_t encoder_events) {
+  const auto steps = steps_of(std::span(events).subspan(encoder_events));
+  double longest = 0;
+  for (const ProfileEvent& e : steps.empty() ? std::span<const ProfileEvent>() : steps.front())
+    if (is_attention(e)) longest = std::max(longest, length(shape(e, kAttentionKey)));
+  return static_cast<int64_t>(longest);
+}
+
 void find_crossings(Regime& regime) {
   std::vector<double> x, attention, rest;
   for (const RegimePoint& p : regime.encoder) {
@@ -194,7 +203,7 @@ std::optional<double> crossing(const std::vector<double>& lengths, const std::ve
   return (1 - start) / slope;
 }
 
-Regime measure_regime(const std::filesystem::path& folder, const std::vector<int64_t>& ids,
+Regime measure_regime(const std::filesystem::path& folder, const TensorMap& first, const std::vector<int64_t>& ids,
                       const DiagnosisOptions& options) {
   Profile profile;
   ProjectionsByNode projections;
@@ -214,14 +223,17 @@ Regime measure_regime(const std::filesystem::path& folder, const std::vector<int
   search.max_new_tokens = options.longest_target;
   Regime regime;
   for (int64_t source = 16; source <= options.longest_source; source *= 2) {
+    const TensorMap inputs = ids.empty() ? first : source_of(ids, source);
     try {
       Rounds rounds;
       for (int round = -1; round < kRounds; ++round) {  // the first one warms up
         profile.clear();
-        generator.generate(source_of(ids, source), search);
+        generator.generate(inputs, search);
         if (round >= 0) rounds.add(profile.events(), generator.timing().encoder_events, projections);
       }
+      if (ids.empty()) source = source_positions(profile.events(), generator.timing().encoder_events);
       rounds.add_to(regime, source);
+      if (ids.empty()) break;
     } catch (const Error& e) {
       if (regime.encoder.empty()) throw;
       regime.stopped = e.what();

@@ -5,8 +5,9 @@
 
 namespace attune {
 
-// Times the folder on sources of growing length, made of the tokens of `ids` over and over.
-Regime measure_regime(const std::filesystem::path& folder, const std::vector<int64_t>& ids,
+// Times the folder on sources of growing length, made of the tokens of `ids` over and over; without ids (audio,
+// pictures), on the one source in `first`, as it is.
+Regime measure_regime(const std::filesystem::path& folder, const TensorMap& first, const std::vector<int64_t>& ids,
                       const DiagnosisOptions& options);
 
 // The length x > 0 at which `attention`, fitted by a line over `lengths` in relation to `rest`, reaches it; nothing if
