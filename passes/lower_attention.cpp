@@ -1,5 +1,6 @@
 // Operators of ai.attune become standard ones. Attention: ai.onnx::Attention where that computes the same, else its
 // function body.
+#include "graph/error.h"
 #include "graph/inline.h"
 #include "ops/infer/infer.h"
 #include "ops/schema/attention_lowering.h"
@@ -33,11 +34,15 @@ size_t lower_attention(PassContext& context) {
     if (node.domain() == "ai.attune") nodes.push_back(&node);
   });
   if (nodes.empty()) return 0;
-  const Inference types(context.model);  // bodies depend on types
-  for (Node* node : nodes) {
-    const std::string label = node->label();
-    const Lowered lowered = lower(*node, context.model.opset());
-    inline_function(node, lowered.function);
+  const Inference types(context.model);
+  // All before the first is put in: bodies depend on types, and what is put in has none.
+  std::vector<Lowered> all;
+  for (const Node* node : nodes)
+    all.push_back(within([&] { return node->label(); }, [&] { return lower(*node, context.model.opset()); }));
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Lowered& lowered = all[i];
+    const std::string label = nodes[i]->label();
+    inline_function(nodes[i], lowered.function);
     context.report.rewrites.push_back({"lower_attention", label, {}, {}});
     if (!lowered.reason.empty())
       context.report.notes.push_back(label + " became standard operators, not Attention: " + lowered.reason);

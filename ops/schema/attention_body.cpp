@@ -210,6 +210,9 @@ class AttentionBody : AttentionBodyBase {
   // the product, and come back in rows that read them.
   Value* combine(Value* weights) {
     if (!read_) return b_.matmul(weights, value_);
+    // Not changed by it, but kept apart from the product: OpenVINO 2026.4 takes products with a softmax between them as
+    // one kernel, which computes wrong values if several Wheres lie in it.
+    if (seen_) weights = b_.op("Reshape", {weights, b_.shape(seen_)});
     Value* bad = b_.op("Or", {b_.op("IsNaN", {value_}), b_.op("IsInf", {value_})});
     Value* finite = b_.matmul(weights, b_.where(bad, number(0), value_));
     Value* any_bad = b_.op("ReduceMax", flat_reduction(b_.cast(bad, DataType::kFloat)), {{"keepdims", int64_t{0}}});

@@ -19,6 +19,8 @@ def reference_operators() -> list[type[OpRun]]:
             wanted = [bool(output) for output in self.onnx_node.output]
             return tuple(_attune.evaluate(name, list(inputs), wanted, values))
 
-        return type(name, (OpRun,), {"op_domain": "ai.attune", "_run": run})
+        # Outputs that are left out stay None: an array in their place would become the value of inputs that are left out.
+        members = {"op_domain": "ai.attune", "_run": run, "_check_and_fix_outputs": lambda self, outputs: outputs}
+        return type(name, (OpRun,), members)
 
     return [operator(name, attributes) for name, attributes in _attune.operators().items()]

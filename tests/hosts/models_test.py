@@ -15,6 +15,16 @@ RUNS = [("attune", OnnxRuntime, True), ("attune", OpenVino, True), ("attune", Re
 RUNS = [run for run in RUNS if run[1].available]
 
 
+def gives(run, cases, source):
+    """The first output that isn't as it should be; none if all are."""
+    for feed, wanted in cases:
+        got = run(feed)
+        for name, want in wanted.items():
+            if got[name].shape != want.shape or not relative_difference(got[name], want) < tolerance(source):
+                return name
+    return None
+
+
 @pytest.fixture(scope="module", params=MODELS, ids=lambda file: "/".join(file.parts[-3:])[:-5])
 def model(request, tmp_path_factory):
     """The source, and its three forms by target."""
@@ -50,9 +60,7 @@ def test_model(model, target, host, plugin):
     source, forms = model
     # As the recordings were made: what is compared is the operator, not the host's own optimiser.
     runtime = host(plugin=plugin, optimise=False) if host is OnnxRuntime else host(plugin=plugin)
-    run = runtime.load(forms[target])
-    for feed, wanted in list(recorded_cases(source)) or [sample(source)]:
-        got = run(feed)
-        for name, want in wanted.items():
-            assert got[name].shape == want.shape
-            assert relative_difference(got[name], want) < tolerance(source), name
+    cases = list(recorded_cases(source)) or [sample(source)]
+    if host is OpenVino and gives(host(plugin=False).load(source), cases, source):
+        pytest.skip("OpenVINO gives other values for the source itself")
+    assert gives(runtime.load(forms[target]), cases, source) is None
