@@ -17,6 +17,11 @@ Value* kept_positions(FormBuilder& b, Value* mask, size_t input, Value* key_leng
   Value* zero = b.tensor(Tensor::scalar(int32_t{0}));
   if (rank == 2) return b.op("Greater", {b.unsqueeze(mask, {1, 2}), zero});
   if (rank == 3) return b.op("Greater", {b.unsqueeze(mask, {1}), zero});
+  if (rank == 4) {  // (B, 1, M, M): of all positions there may be
+    Value *end = b.as_list(key_length), *added = b.as_list(b.dim(b.in(0), 1));
+    Value* rows = b.slice(mask, b.sub(end, added), end, 2);
+    return b.op("Greater", {b.slice(rows, b.ints({0}), end, 3), zero});
+  }
   if (rank != 1) b.refuse(rank < 0 ? "the rank of the mask isn't known" : fmt::format("the mask has rank {}", rank));
   // (B): lengths; (2B): ends, then starts; (3B+2): lengths, then offsets that say the same.
   Value* rows = b.as_list(b.dim(b.in(0), 0));

@@ -1,5 +1,6 @@
 """Attention operators of ONNX Runtime's own domain: each configuration is run by ONNX Runtime as it is, by attune as it
-is and converted, and by ONNX Runtime after conversion to standard operators. All must agree.
+is and converted, and by ONNX Runtime after conversion to standard operators and to model-local functions. All must
+agree.
 
 usage: raised_attention_test.py ATTUNE FOLDER COUNT
 """
@@ -141,7 +142,14 @@ class Generator:
             self.normal(2, batch, heads, past, width) if past else None,
             self.normal(self.pick([1, batch]), self.pick([1, heads]), queries, keys) if self.chance(30) and past == 0 else None,
         ]
-        return Case("Attention", inputs, [TensorProto.FLOAT] * (2 if value == hidden else 1), attributes)
+        unpacked = None
+        if self.chance(15):  # a mask of all positions there may be, of which ONNX Runtime takes the part in use
+            room = keys + self.below(3)
+            square = (self.random.random((batch, 1, room, room)) < 0.7).astype(np.int32)
+            unpacked = inputs[:3] + [square[:, 0, past:keys, :keys]] + inputs[4:]
+            inputs[3] = square
+        outputs = [TensorProto.FLOAT] * (2 if value == hidden else 1)
+        return Case("Attention", inputs, outputs, attributes, unpacked=unpacked)
 
     def quantized_attention(self):
         batch, queries, past, heads, width = 1 + self.below(3), 1 + self.below(5), 0, 1 + self.below(4), 4
@@ -396,8 +404,8 @@ def difference(case, expected, got):
     return None
 
 
-def check(program, folder, case):
-    """What differs; nothing if all agree."""
+def check(program, folder, case, embeds):
+    """What differs; nothing if all agree. `embeds`: with the operator as a model-local function, too."""
     original, data = folder / "model.onnx", folder / "inputs.npz"
     oracle = case.unpacked or case
     onnx.save(oracle.model(), original)
@@ -410,7 +418,7 @@ def check(program, folder, case):
         return dict(np.load(folder / "got.npz"))
 
     problems = [("as it is", difference(case, expected, run(original)))]
-    for target in ("attune", "onnx"):
+    for target in ("attune", "portable", "onnx") if embeds else ("attune", "onnx"):
         converted = folder / f"{target}.onnx"
         attune(program, "convert", original, "-o", converted, "--no-verify", "--target", target)
         nodes = list(all_nodes(onnx.load(converted).graph))
@@ -419,6 +427,13 @@ def check(program, folder, case):
         attends = sum(n.domain == "ai.attune" and n.op_type == "Attention" for n in nodes)
         if target == "attune" and attends != case.attentions():
             problems.append((target, f"has {attends} attentions"))
+        if target == "portable":  # is read as what it was made from
+            back = folder / "back.onnx"
+            attune(program, "convert", converted, "-o", back, "--no-verify")
+            nodes = list(all_nodes(onnx.load(back).graph))
+            if sum(n.domain == "ai.attune" and n.op_type == "Attention" for n in nodes) != case.attentions():
+                problems.append((target, "isn't read back as attentions"))
+            problems.append(("portable, read back", difference(case, expected, run(back))))
         got = run(converted) if target == "attune" else run_onnxruntime(converted, case.feeds())
         problems.append((target, difference(case, expected, got)))
     return [f"{where}: {what}" for where, what in problems if what]
@@ -434,7 +449,7 @@ def main():
         case = Generator(seed).case()
         counts[case.op] = counts.get(case.op, 0) + 1
         try:
-            problems = check(program, folder, case)
+            problems = check(program, folder, case, embeds=seed % 4 == 0)
         except Exception as error:  # a host's own exceptions have no common type
             problems = [str(error)[-400:]]
         if problems:
