@@ -151,6 +151,20 @@ struct Rounds {
   }
 };
 
+// The largest target up to `longest` that the decoder has positions for.
+int64_t possible_target(Generator& generator, const TensorMap& inputs, GenerationOptions search, int64_t longest) {
+  constexpr int64_t kShortest = 8;
+  for (int64_t target = longest;; target /= 2) {
+    search.max_new_tokens = target;
+    try {
+      generator.generate(inputs, search);
+      return target;
+    } catch (const Error&) {
+      if (target / 2 < kShortest) throw;
+    }
+  }
+}
+
 // What the decoder attends to, if that isn't known beforehand: the longest keys of its first step.
 int64_t source_positions(const std::vector<ProfileEvent>& events, size_t encoder_events) {
   const auto steps = steps_of(std::span(events).subspan(encoder_events));
@@ -220,9 +234,11 @@ Regime measure_regime(const std::filesystem::path& folder, const TensorMap& firs
   search.decoder_start_token_id =
       defaults.decoder_start_token_id ? defaults.decoder_start_token_id : defaults.bos_token_id;
   search.decoder_input_ids = defaults.decoder_input_ids;
-  search.max_new_tokens = options.longest_target;
+  constexpr int64_t kShortest = 16;
+  search.max_new_tokens =
+      possible_target(generator, ids.empty() ? first : source_of(ids, kShortest), search, options.longest_target);
   Regime regime;
-  for (int64_t source = 16; source <= options.longest_source; source *= 2) {
+  for (int64_t source = kShortest; source <= options.longest_source; source *= 2) {
     const TensorMap inputs = ids.empty() ? first : source_of(ids, source);
     try {
       Rounds rounds;
