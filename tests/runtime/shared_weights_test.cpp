@@ -1,5 +1,6 @@
 // Memory of many sessions, as the system sees it.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <fstream>
 #include <string>
@@ -15,8 +16,9 @@ namespace {
 constexpr int64_t kWidth = 2048;
 constexpr size_t kWeightBytes = size_t{kWidth} * kWidth * sizeof(float);
 
-// Resident memory of this process.
+// Resident memory of this process, without what the heap keeps for later.
 size_t resident_bytes() {
+  ::malloc_trim(0);
   std::ifstream status("/proc/self/status");
   std::string word;
   size_t kilobytes = 0;
