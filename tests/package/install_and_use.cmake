@@ -17,6 +17,7 @@ run(${WORK}/prefix/bin/attune --help)
 run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/consumer -G Ninja -DCMAKE_PREFIX_PATH=${WORK}/prefix
   -DATTUNE_INCLUDE=${WORK}/prefix/include -DATTUNE_README=${README})
 run(${CMAKE_COMMAND} --build ${WORK}/consumer)
-file(GLOB plugins ${WORK}/prefix/lib/libattune_*.so)
+# The plug-in of OpenVINO loads beside OpenVINO's own library only.
+file(GLOB plugins ${WORK}/prefix/lib/libattune_onnxruntime.so)
 run(${WORK}/consumer/consumer ${plugins})
 file(REMOVE_RECURSE ${WORK})
