@@ -15,10 +15,10 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 struct Options {
-  std::string source, output, report, target = "attune";
+  std::string source, output, report, target = "attune", weights_type, activations = "int8";
   bool explain = false, no_verify = false, json = false;
   std::optional<double> tolerance;
-  int64_t max_rewrites = -1;
+  int64_t max_rewrites = -1, weights_group = 64;
   int threads = 0;
 };
 
@@ -51,7 +51,9 @@ ordered_json to_json(const ConvertedModel& m) {
         {{"rule", n.rule}, {"anchor", n.anchor}, {"path", n.path}, {"value", n.value}, {"reason", n.reason}});
   j["passes"] = m.report.pass_counts;
   j["notes"] = m.report.notes;
+  j["narrow_weights"] = {{"count", m.stored.count}, {"sensitive", m.stored.sensitive}};
   if (m.verification) j["verification"] = to_json(*m.verification);
+  if (m.rounded) j["verification_of_narrow_weights"] = to_json(*m.rounded);
   return j;
 }
 
@@ -102,12 +104,20 @@ void print_model(const ConvertedModel& m, bool explain) {
                            n.value.empty() ? "" : fmt::format(" ('{}')", n.value), n.reason));
   for (const std::string& note : m.report.notes) print_line(fmt::format("  note: {}", note));
   if (m.verification) print_verification(*m.verification);
+  if (m.stored.count > 0)
+    print_line(fmt::format(
+        "  {} matrices stored narrower{}", m.stored.count,
+        m.stored.sensitive > 0 ? fmt::format(" ({} sensitive ones as float16)", m.stored.sensitive) : std::string()));
+  if (m.rounded) print_verification(*m.rounded);
 }
 
 int run(const Options& o) {
   ConvertOptions options;
   options.target = target_from_name(o.target);
   options.passes.max_rewrites = o.max_rewrites;
+  if (!o.weights_type.empty()) options.weights.type = weights_type_from_name(o.weights_type);
+  options.weights.group = o.weights_group;
+  options.weights.int8_activations = o.activations == "int8";
   options.verify = !o.no_verify;
   options.verification.tolerance = o.tolerance;
   options.verification.threads = o.threads;
@@ -148,6 +158,14 @@ Action add_convert(CLI::App& command) {
   command.add_option(
       "--target", o->target,
       "attune (default), portable (runs in ONNX Runtime without attune), onnx (standard operators only)");
+  command.add_option(
+      "--weights-type", o->weights_type,
+      "store matrices of products and embeddings as float16, bfloat16, int8 or int4 (default: as they are)");
+  command.add_option("--weights-group", o->weights_group, "int4: rows that share a scale: 32, 64 (default) or 128");
+  command
+      .add_option("--activations", o->activations,
+                  "int8 (default): products with int8 and int4 weights round their other operand to 8 bits, too; float")
+      ->check(CLI::IsMember({"int8", "float"}));
   command.add_flag("--no-verify", o->no_verify, "don't run source and result on made-up inputs");
   command
       .add_option(

@@ -46,22 +46,35 @@ class TemporaryFolder {
   fs::path path_;
 };
 
+// A copy in the form of `target`.
+Model with_target(const Model& model, Target target) {
+  Model copy = model;
+  copy.graph = model.graph->clone();
+  apply_target(copy, target);
+  return copy;
+}
+
 ConvertedModel convert_model(const fs::path& source, const fs::path& result, const fs::path& written,
                              const ConvertOptions& options) {
   return within(
       [&] { return source.string(); },
       [&] {
-        ConvertedModel c{source, result, {}, 0, std::nullopt};
+        ConvertedModel c{source, result, {}, 0, {}, std::nullopt, std::nullopt};
         Model model = read_model(source);
         read_portable(model);
         optimize(model, c.report, options.passes);
         model.graph->for_each_node([&](const Node& n) { c.attentions += n.is("Attention", "ai.attune") ? 1 : 0; });
+        const bool rounds = options.weights.type != WeightsType::kUnchanged;
+        const Model original = options.verify ? read_model(source) : Model();
+        if (rounds && options.verify)
+          c.verification = verify(original, with_target(model, options.target), options.verification);
+        c.stored = store_weights(model, options.weights);
         apply_target(model, options.target);
         write_model(model, written);
         if (options.verify) {
-          Model original = read_model(source);
-          Model converted = read_model(written);
-          c.verification = verify(original, converted, options.verification);
+          VerifyOptions how = options.verification;
+          if (rounds) how.tolerance = rounding_tolerance(options.weights.type);
+          (rounds ? c.rounded : c.verification) = verify(original, read_model(written), how);
         }
         return c;
       });
@@ -90,8 +103,7 @@ Conversion convert_file(const fs::path& source, const fs::path& output, const Co
   if (started) started(source);
   Conversion c;
   c.models.push_back(convert_model(source, output, temporary.path() / output.filename(), options));
-  const auto& v = c.models.back().verification;
-  if (v && !v->passed()) return c;
+  if (!c.models.back().passed()) return c;
   move_contents(temporary.path(), folder);
   c.written = true;
   return c;
@@ -122,8 +134,7 @@ Conversion convert_folder(const fs::path& source, const fs::path& output, const 
   for (const fs::path& model : models) {
     if (started) started(model);
     c.models.push_back(convert_model(model, output / model.filename(), temporary.path() / model.filename(), options));
-    const auto& v = c.models.back().verification;
-    passed = passed && (!v || v->passed());
+    passed = passed && c.models.back().passed();
   }
   if (!passed) return c;
   for (const fs::path& other : others) {

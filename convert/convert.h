@@ -9,6 +9,7 @@
 
 #include "convert/target.h"
 #include "convert/verify.h"
+#include "convert/weights.h"
 #include "passes/pass.h"
 #include "passes/report.h"
 
@@ -17,6 +18,7 @@ namespace attune {
 struct ConvertOptions {
   Target target = Target::kAttune;
   PassOptions passes;
+  WeightsOptions weights;
   bool verify = true;
   VerifyOptions verification;
 };
@@ -25,7 +27,11 @@ struct ConvertedModel {
   std::filesystem::path source, result;
   Report report;
   size_t attentions = 0;  // ai.attune Attention nodes in the result (before a target replaces them)
+  StoredWeights stored;
   std::optional<Verification> verification;
+  // Of the result whose weights are stored narrower; `verification` is then that of the rewriting alone.
+  std::optional<Verification> rounded;
+  bool passed() const { return (!verification || verification->passed()) && (!rounded || rounded->passed()); }
 };
 
 struct Conversion {

@@ -39,6 +39,8 @@ class AttentionKernel : public Kernel {
     return products.empty() ? attention : products + " + " + attention;
   }
 
+  bool uses_input(size_t input) const override { return projections_.uses_input(input); }
+
   bool accepts_strided(size_t input) const override {
     return input == kAttentionQuery || input == kAttentionKey || input == kAttentionValue ||
            input == kAttentionPastKey || input == kAttentionPastValue;

@@ -8,15 +8,19 @@
 #include "ops/support/loop.h"
 #include "ops/support/packed_types.h"
 #include "ops/support/prepare.h"
+#include "ops/support/stored_weights.h"
 
 namespace attune {
 namespace {
 
 class GatherKernel final : public Kernel {
  public:
-  explicit GatherKernel(const KernelContext& context) : axis_(context.node().attr_int("axis", 0)) {}
+  explicit GatherKernel(const KernelContext& context) : axis_(context.node().attr_int("axis", 0)) {
+    if (axis_ == 0 && context.options().pack_weights) table_ = stored_matrix(context, 0);
+  }
 
   void run(KernelCall& call) const override {
+    if (table_) return gather_rows(call, call.input(1));
     const Tensor& data = call.input(0);
     if (run_in_bytes(*this, call, data)) return;
     const Tensor& indices = call.input(1);
@@ -35,9 +39,30 @@ class GatherKernel final : public Kernel {
                   data.shape().count(axis + 1, data.rank()));
     });
   }
-  std::string implementation() const override { return "copy"; }
+  bool uses_input(size_t i) const override { return i != 0 || !table_; }
+  std::string implementation() const override { return table_ ? "widen" : "copy"; }
 
  private:
+  // Rows of a table in narrow storage.
+  void gather_rows(KernelCall& call, const Tensor& indices) const {
+    const int64_t size = table_->values.dim(0), width = table_->values.dim(1);
+    Shape shape = indices.shape();
+    shape.push_back(width);
+    const IndexReader index(indices, 1);
+    const int64_t n = indices.count();
+    within("input 1", [&] {
+      for (int64_t i = 0; i < n; ++i) checked_index(index[i], size);
+    });
+    float* to = call.output(0, DataType::kFloat, shape).mutable_data<float>();
+    parallel_for(n, std::max<int64_t>(1, kParallelGrain / std::max<int64_t>(width, 1)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) {
+                     const int64_t row = index[i];
+                     read_row(*table_, row < 0 ? row + size : row, to + i * width);
+                   }
+                 });
+  }
+
   // out[o][i] = data[o][index[i]] for blocks of `inner` elements.
   template <class T>
   static void copy_blocks(const T* data, const IndexReader& index, T* out, int64_t outer, int64_t n, int64_t size,
@@ -52,6 +77,7 @@ class GatherKernel final : public Kernel {
     });
   }
   int64_t axis_;
+  std::optional<StoredMatrix> table_;
 };
 
 class GatherElementsKernel final : public Kernel {

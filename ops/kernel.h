@@ -55,7 +55,12 @@ struct KernelOptions {
   bool pack_weights = true;  // false: keep weights as they are (less memory, slower)
   // Packed weights that outlive the process (see panel_store.h); null: packed when a plan is made.
   std::shared_ptr<PanelStore> panel_store;
+  // Products with int8 and int4 weights round their other operand to 8 bits: only where the model allows it, see below.
+  bool int8_activations = false;
 };
+
+// Metadata of a model: "int8" allows int8_activations.
+inline constexpr std::string_view kActivationsKey = "attune.activations";
 
 // What a kernel may know when it is made.
 class KernelContext {

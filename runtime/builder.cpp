@@ -7,6 +7,7 @@
 #include "graph/io/file_bytes.h"
 #include "ops/evaluate.h"
 #include "ops/op.h"
+#include "ops/support/stored_weights.h"
 
 namespace attune {
 namespace {
@@ -39,12 +40,12 @@ std::string full_type(const Node& node) {
   return node.domain().empty() ? node.type() : node.domain() + "." + node.type();
 }
 
-// Calls f(tensor) for a constant, or for the constants that a DequantizeLinear takes.
+// Calls f(tensor) for a constant, or for those that a node which widens them takes.
 template <class F>
 void for_each_stored(const Value* value, F&& f) {
   if (!value) return;
   if (const Tensor* t = value->constant()) return f(*t);
-  if (value->producer() && value->producer()->is("DequantizeLinear"))
+  if (value->producer() && widens_stored_matrix(*value->producer()))
     for (const Value* v : value->producer()->inputs()) for_each_stored(v, f);
 }
 
@@ -92,7 +93,7 @@ void ProgramBuilder::prepare_node(const Node& node) {
   } else {
     open_bodies_ = &bodies;
     try {
-      kernel = op->prepare(PlanContext(node, opset, *this, state_.options.kernels));
+      kernel = op->prepare(PlanContext(node, opset, *this, state_.kernels));
     } catch (Error& e) {
       if (e.kind() != Error::Kind::kUnsupported) {
         e.add_frame(node.label());
@@ -119,9 +120,9 @@ void ProgramBuilder::prepare_node(const Node& node) {
   entries_.push_back({&node, std::move(kernel), std::move(bodies), deterministic});
 }
 
-// Constants that nobody took in their stored form (DequantizeLinear) are computed now, once for all sessions.
+// Constants that nobody took in their stored form are widened now, once for all sessions.
 bool ProgramBuilder::fold_late(const Node& node, const Kernel& kernel) {
-  if (!node.is("DequantizeLinear") || node.output_count() != 1) return false;
+  if (!widens_stored_matrix(node) || node.output_count() != 1) return false;
   std::vector<Datum> inputs;
   for (const Value* v : node.inputs()) {
     const Tensor* t = v ? v->constant() : nullptr;

@@ -19,6 +19,7 @@ namespace attune {
 struct BuildState {
   const PreparedGraph& prepared;
   const PlanOptions& options;
+  KernelOptions kernels;                           // those of `options`, and what the model allows
   std::vector<std::shared_ptr<Program>> programs;  // by id
   std::vector<std::string> unsupported;            // "node '...' (Op): reason"
 };

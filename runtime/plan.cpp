@@ -43,7 +43,9 @@ std::shared_ptr<const Plan> Plan::compile(const Model& model, const PlanOptions&
       throw Error(Error::Kind::kInvalidArgument, fmt::format("fixed input '{}': the model has no such input", name));
 
   const PreparedGraph prepared(model, options.fixed_inputs);
-  BuildState state{prepared, options, {}, {}};
+  BuildState state{prepared, options, options.kernels, {}, {}};
+  if (const auto it = model.metadata.find(std::string(kActivationsKey)); it != model.metadata.end())
+    state.kernels.int8_activations = it->second == "int8";
   ProgramBuilder builder(state, prepared.graph());
   builder.prepare();
   if (!state.unsupported.empty())

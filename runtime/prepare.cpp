@@ -12,6 +12,7 @@
 #include "ops/op.h"
 #include "ops/schema/expand.h"
 #include "ops/support/attention_parts.h"
+#include "ops/support/stored_weights.h"
 #include "runtime/widen.h"
 
 namespace attune {
@@ -150,8 +151,8 @@ void PreparedGraph::fold(Graph& graph) {
 }
 
 void PreparedGraph::fold(Node& node) {
-  // A DequantizeLinear of constants stays: kernels that take weights packed read it.
-  if (node.is("DequantizeLinear") || !node.subgraphs().empty()) return;
+  // Kernels that take weights in their narrow storage look for what widens them.
+  if (widens_stored_matrix(node) || !node.subgraphs().empty()) return;
   if (node.output_count() == 1 && node.output() && node.output()->constant()) return;
   const OpDef* op = find_op(node.domain(), node.type(), opset(node));
   if (!op || !op->deterministic) return;

@@ -29,13 +29,6 @@ size_t source_of(size_t operand, Has&& has) {
   return operand;
 }
 
-// Weights that can stand side by side in one product.
-bool fit_together(const std::array<const Tensor*, 3>& w) {
-  return std::all_of(w.begin(), w.end(), [&](const Tensor* t) {
-    return t->rank() == 2 && t->dim(0) == w[0]->dim(0) && t->type() == w[0]->type();
-  });
-}
-
 void project_double(const Tensor& x, const Tensor* w, const Tensor* b, Tensor& out) {
   const int64_t rows = x.dim(0) * x.dim(1), inner = x.dim(2), columns = out.dim(2);
   for (int64_t r = 0; r < rows; ++r) {
@@ -71,32 +64,43 @@ void with_floats(const Tensor& x, Tensor& out, BufferPool* pool, Product&& produ
 
 AttentionProjections::AttentionProjections(const KernelContext& context) {
   const Node& node = context.node();
-  std::array<const Tensor*, 3> weights{};
-  bool joint = true;
+  std::array<std::optional<ConstantWeights>, 3> found;
+  std::vector<ConstantWeights> together;
+  bool joint = context.options().pack_weights;
   for (size_t i = 0; i < 3; ++i) {
-    const Tensor* w = context.constant(weight_input(i));
-    if (w && LinearWeights::serves(*w)) weights[i] = w;
+    found[i] = constant_weights(context, weight_input(i), false);
+    if (found[i]) {
+      types_[i] = found[i]->type;
+      together.push_back(*found[i]);
+    }
     const Value* source = node.input(source_of(i, [&](size_t k) { return context.has_input(k); }));
-    joint = joint && weights[i] && source == node.input(kAttentionQuery) &&
+    joint = joint && found[i] && types_[i] == types_[0] && source == node.input(kAttentionQuery) &&
             (!context.has_input(bias_input(i)) || context.constant(bias_input(i)));
   }
-  if (joint && fit_together(weights)) {
-    joint_ = std::make_unique<LinearWeights>(std::vector{*weights[0], *weights[1], *weights[2]}, context.options());
-    for (size_t i = 0; i < 3; ++i) {
-      joint_columns_[i] = weights[i]->dim(1);
-      const size_t begin = joint_bias_.size();
-      joint_bias_.resize(begin + static_cast<size_t>(joint_columns_[i]));
-      if (const Tensor* b = context.constant(bias_input(i))) {
-        if (b->rank() != 1 || b->dim(0) != joint_columns_[i] || b->type() != weights[0]->type())
-          fail(fmt::format("b_{}", kNames[i]), fmt::format("{} ({})", name(weights[0]->type()), joint_columns_[i]), *b);
-        const FloatView<float> values(*b, nullptr);
-        std::copy_n(values.data(), joint_columns_[i], joint_bias_.data() + begin);
-      }
-    }
+  if (joint && together[0].inner() > 0 && fit_together(together)) {
+    joint_ = std::make_unique<LinearWeights>(together, context.options());
+    for (size_t i = 0; i < 3; ++i) take_bias(context.constant(bias_input(i)), i, together[i].columns());
     return;
   }
   for (size_t i = 0; i < 3; ++i)
-    if (weights[i]) weights_[i] = std::make_unique<LinearWeights>(*weights[i], false, context.options());
+    if (found[i]) weights_[i] = std::make_unique<LinearWeights>(std::vector{*found[i]}, context.options());
+}
+
+// Appends the bias of an operand to joint_bias_; zeros for null.
+void AttentionProjections::take_bias(const Tensor* bias, size_t operand, int64_t columns) {
+  joint_columns_[operand] = columns;
+  const size_t begin = joint_bias_.size();
+  joint_bias_.resize(begin + static_cast<size_t>(columns));
+  if (!bias) return;
+  if (bias->rank() != 1 || bias->dim(0) != columns || bias->type() != types_[operand])
+    fail(fmt::format("b_{}", kNames[operand]), fmt::format("{} ({})", name(types_[operand]), columns), *bias);
+  const FloatView<float> values(*bias, nullptr);
+  std::copy_n(values.data(), columns, joint_bias_.data() + begin);
+}
+
+bool AttentionProjections::uses_input(size_t input) const {
+  if (input < kAttentionQueryWeight || input > kAttentionValueWeight) return true;
+  return !joint_ && !weights_[input - kAttentionQueryWeight];
 }
 
 std::array<Tensor, 3> AttentionProjections::run(KernelCall& call) const {
@@ -104,7 +108,7 @@ std::array<Tensor, 3> AttentionProjections::run(KernelCall& call) const {
   std::array<Tensor, 3> operands;
   for (size_t i = 0; i < 3; ++i) {
     const Tensor& x = call.input(source_of(i, [&](size_t k) { return call.has(k); }));
-    const bool projects = call.has(weight_input(i)) || call.has(bias_input(i));
+    const bool projects = weights_[i] || call.has(weight_input(i)) || call.has(bias_input(i));
     operands[i] = projects ? project(x, i, call) : with_contiguous_rows(x, call.pool());
   }
   return operands;
@@ -113,8 +117,8 @@ std::array<Tensor, 3> AttentionProjections::run(KernelCall& call) const {
 std::array<Tensor, 3> AttentionProjections::run_joint(const Tensor& input, KernelCall& call) const {
   const Tensor x = input.to_contiguous(call.pool());
   const int64_t columns = joint_->columns();
-  if (x.rank() != 3 || x.dim(2) != joint_->inner() || x.type() != call.input(kAttentionQueryWeight).type())
-    fail("query", fmt::format("{} (B,T,{})", name(call.input(kAttentionQueryWeight).type()), joint_->inner()), x);
+  if (x.rank() != 3 || x.dim(2) != joint_->inner() || x.type() != types_[0])
+    fail("query", fmt::format("{} (B,T,{})", name(types_[0]), joint_->inner()), x);
   Tensor out = Tensor::allocate(x.type(), {x.dim(0), x.dim(1), columns}, call.pool());
   with_floats(x, out, call.pool(), [&](const float* from, float* to) {
     joint_->run(from, x.dim(0) * x.dim(1), to, {.bias = joint_bias_.data()}, call.pool());
@@ -133,12 +137,15 @@ Tensor AttentionProjections::project(const Tensor& input, size_t operand, Kernel
   if (input.rank() != 3) fail(kNames[operand], "three dimensions beside a projection", input);
   BufferPool* pool = call.pool();
   const Tensor x = input.to_contiguous(pool);
-  const Tensor* w = call.optional_input(weight_input(operand));
+  const LinearWeights* packed = weights_[operand].get();
+  const Tensor* w = packed ? nullptr : call.optional_input(weight_input(operand));
   const Tensor* b = call.optional_input(bias_input(operand));
   const int64_t rows = x.dim(0) * x.dim(1), inner = x.dim(2);
   if (w && (w->rank() != 2 || w->dim(0) != inner || w->type() != x.type()))
     fail(fmt::format("w_{}", kNames[operand]), fmt::format("{} ({}, columns)", name(x.type()), inner), *w);
-  const int64_t columns = w ? w->dim(1) : inner;
+  if (packed && (packed->inner() != inner || types_[operand] != x.type()))
+    fail(kNames[operand], fmt::format("{} (B,T,{})", name(types_[operand]), packed->inner()), x);
+  const int64_t columns = packed ? packed->columns() : w ? w->dim(1) : inner;
   if (b && (b->rank() != 1 || b->dim(0) != columns || b->type() != x.type()))
     fail(fmt::format("b_{}", kNames[operand]), fmt::format("{} ({})", name(x.type()), columns), *b);
   Tensor out = Tensor::allocate(x.type(), {x.dim(0), x.dim(1), columns}, pool);
@@ -149,8 +156,8 @@ Tensor AttentionProjections::project(const Tensor& input, size_t operand, Kernel
   const FloatView<float> bias(b, pool);
   const Epilogue epilogue{.bias = bias.data()};
   with_floats(x, out, pool, [&](const float* from, float* to) {
-    if (weights_[operand]) {
-      weights_[operand]->run(from, rows, to, epilogue, pool);
+    if (packed) {
+      packed->run(from, rows, to, epilogue, pool);
       return;
     }
     if (w) {

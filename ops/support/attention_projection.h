@@ -22,13 +22,17 @@ class AttentionProjections {
   // where types or shapes don't fit.
   std::array<Tensor, 3> run(KernelCall& call) const;
 
+  // False for weights that were taken in.
+  bool uses_input(size_t input) const;
   std::string implementation() const;  // of the products; empty for none
 
  private:
+  void take_bias(const Tensor* bias, size_t operand, int64_t columns);
   std::array<Tensor, 3> run_joint(const Tensor& x, KernelCall& call) const;
   Tensor project(const Tensor& x, size_t operand, KernelCall& call) const;
 
   std::array<std::unique_ptr<LinearWeights>, 3> weights_;  // null: no weights, or none that are constant
+  std::array<DataType, 3> types_{};                        // of the weights, as the operands see them
   std::unique_ptr<LinearWeights> joint_;                   // of all three, side by side
   std::vector<float> joint_bias_;
   std::array<int64_t, 3> joint_columns_{};

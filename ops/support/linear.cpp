@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "ops/support/float_tensor.h"
 #include "ops/support/panel_store.h"
 #include "ops/support/parallel_items.h"
+#include "ops/support/stored_weights.h"
 
 namespace attune {
 
@@ -18,127 +19,87 @@ bool LinearWeights::serves(const Tensor& weights) {
 
 namespace {
 
-std::shared_ptr<const PanelWeights> panels_of(const PanelSource& source, const PackPanels& pack,
-                                              const KernelOptions& options) {
-  return options.panel_store ? options.panel_store->panels(source, pack) : share_panels(source, pack);
+PanelWeights pack(const ConstantWeights& w, bool int8_activations) {
+  return w.scales.defined() ? PanelWeights::pack_quantized(w.values, w.transposed, w.scales, w.group, int8_activations)
+                            : PanelWeights::pack(w.values, w.transposed);
 }
 
-Tensor join(const std::vector<Tensor>& side_by_side) {
-  const int64_t inner = side_by_side.front().dim(0);
-  const DataType type = side_by_side.front().type();
-  int64_t columns = 0;
-  for (const Tensor& t : side_by_side) columns += t.dim(1);
-  Tensor joint = Tensor::allocate(type, {inner, columns});
-  const size_t element = storage_bytes(type, 1);
-  std::byte* to = joint.mutable_raw();
-  for (int64_t i = 0; i < inner; ++i)
-    for (const Tensor& t : side_by_side) {
-      const size_t bytes = static_cast<size_t>(t.dim(1)) * element;
-      std::memcpy(to, t.raw() + static_cast<size_t>(i) * bytes, bytes);
-      to += bytes;
-    }
-  return joint;
+PanelWeights pack(const std::vector<ConstantWeights>& side_by_side, bool int8_activations) {
+  std::vector<PanelWeights> parts;
+  for (const ConstantWeights& w : side_by_side) parts.push_back(pack(w, int8_activations));
+  if (parts.size() == 1) return std::move(parts.front());
+  std::vector<const PanelWeights*> pointers;
+  for (const PanelWeights& p : parts) pointers.push_back(&p);
+  return PanelWeights::side_by_side(pointers);
 }
 
-}  // namespace
-
-LinearWeights::LinearWeights(const Tensor& weights, bool transposed, const KernelOptions& options)
-    : inner_(weights.dim(transposed ? 1 : 0)), columns_(weights.dim(transposed ? 0 : 1)), transposed_(transposed) {
-  if (options.pack_weights && inner_ > 0 && columns_ > 0) {
-    panels_ = panels_of(
-        {{weights}, transposed}, [&] { return PanelWeights::pack(weights, transposed); }, options);
-  } else {
-    plain_ = weights;
-  }
-}
-
-LinearWeights::LinearWeights(std::vector<Tensor> side_by_side, const KernelOptions& options)
-    : inner_(side_by_side.front().dim(0)), columns_(0) {
-  for (const Tensor& t : side_by_side) columns_ += t.dim(1);
-  if (options.pack_weights && inner_ > 0 && columns_ > 0) {
-    const auto pack = [&] { return PanelWeights::pack(join(side_by_side), false); };
-    panels_ = panels_of({side_by_side}, pack, options);
-  } else {
-    plain_ = join(side_by_side);
-  }
-}
-
-namespace {
-
-// The values of a DequantizeLinear's constant x with its zero points taken away, as int8 or int4; undefined if that
-// can't be.
-Tensor symmetric_values(const Tensor& x, const Tensor* zero) {
-  const auto all_zero_points = [&](int64_t value) {
-    if (!zero) return value == 0;
-    const auto points = zero->to_int64();
-    return std::all_of(points.begin(), points.end(), [&](int64_t p) { return p == value; });
-  };
-  if (x.type() == DataType::kInt8) return all_zero_points(0) ? x : Tensor();
-  if (x.type() == DataType::kInt4) {
-    const bool symmetric =
-        !zero || std::all_of(zero->raw(), zero->raw() + zero->bytes(), [](std::byte b) { return b == std::byte{0}; });
-    return symmetric ? x : Tensor();
-  }
-  if (x.type() != DataType::kUInt8 || !all_zero_points(128)) return {};
-  Tensor shifted = Tensor::allocate(DataType::kInt8, x.shape());
-  for (int64_t i = 0; i < x.count(); ++i)
-    shifted.mutable_data<int8_t>()[i] = static_cast<int8_t>(x.data<uint8_t>()[i] ^ 0x80);
-  return shifted;
-}
-
-// The scales of a DequantizeLinear of (K, N) weights, or (N, K), as (K / group, N), and the group (0: all rows);
-// undefined if they don't have that form.
-std::pair<Tensor, int64_t> column_scales(const Node& dequantize, const Tensor& x, const Tensor& scale,
-                                         bool transposed) {
-  const size_t inner_axis = transposed ? 1 : 0;
-  const int64_t columns = x.dim(1 - inner_axis), block = dequantize.attr_int("block_size", 0);
-  const size_t axis = normalize_axis(dequantize.attr_int("axis", 1), 2);
-  const FloatView<float> from(scale, nullptr);
-  if (block == 0 && (scale.count() == 1 || axis != inner_axis)) {
-    if (scale.count() != 1 && scale.count() != columns) return {};
-    Tensor to = Tensor::allocate(DataType::kFloat, {1, columns});
-    for (int64_t n = 0; n < columns; ++n) to.mutable_data<float>()[n] = from[scale.count() == 1 ? 0 : n];
-    return {to, 0};
-  }
-  if (block == 0 || axis != inner_axis) return {};
-  const int64_t groups = (x.dim(inner_axis) + block - 1) / block;
-  if (scale.count() != groups * columns) return {};
-  Tensor to = Tensor::allocate(DataType::kFloat, {groups, columns});
+// The scales of a stored matrix as (K / group, N), and the group.
+void set_scales(const StoredMatrix& m, ConstantWeights& w) {
+  const int64_t inner_block = w.transposed ? m.column_block : m.row_block;
+  const int64_t column_block = w.transposed ? m.row_block : m.column_block;
+  const int64_t groups = (w.inner() + inner_block - 1) / inner_block, columns = w.columns();
+  const Shape steps = w.transposed ? Shape{1, m.scales.dim(1)} : Shape{m.scales.dim(1), 1};
+  w.scales = Tensor::allocate(DataType::kFloat, {groups, columns});
+  w.group = groups > 1 ? inner_block : 0;
   for (int64_t g = 0; g < groups; ++g)
     for (int64_t n = 0; n < columns; ++n)
-      to.mutable_data<float>()[g * columns + n] = from[transposed ? n * groups + g : g * columns + n];
-  return {to, block};
+      w.scales.mutable_data<float>()[g * columns + n] =
+          m.scales.data<float>()[g * steps[0] + n / column_block * steps[1]];
 }
 
 }  // namespace
 
-std::unique_ptr<LinearWeights> LinearWeights::of_input(const KernelContext& context, size_t i, bool transposed) {
-  if (const Tensor* w = context.constant(i))
-    return serves(*w) ? std::make_unique<LinearWeights>(*w, transposed, context.options()) : nullptr;
-  const Value* value = context.node().input(i);
-  const Node* producer = value ? value->producer() : nullptr;
-  if (!producer || !producer->is("DequantizeLinear") || !context.options().pack_weights) return nullptr;
-  const auto constant = [&](size_t input) {
-    return producer->input(input) ? producer->input(input)->constant() : nullptr;
-  };
-  const Tensor *x = constant(0), *scale = constant(1), *zero = constant(2);
-  if (!x || !scale || (producer->input(2) && !zero) || x->rank() != 2 || x->count() == 0 ||
-      producer->has("output_dtype"))
-    return nullptr;
-  if (scale->type() != DataType::kFloat) return nullptr;
-  const Tensor values = symmetric_values(*x, zero);
-  if (!values.defined()) return nullptr;
-  const auto [scales, group] = column_scales(*producer, *x, *scale, transposed);
-  if (!scales.defined()) return nullptr;
-  const auto pack = [&, &scales = scales, group = group] {
-    return PanelWeights::pack_quantized(values, transposed, scales, group);
-  };
-  return std::unique_ptr<LinearWeights>(
-      new LinearWeights(panels_of({{values, scales}, transposed, group}, pack, context.options())));
+std::optional<ConstantWeights> constant_weights(const KernelContext& context, size_t i, bool transposed) {
+  ConstantWeights w;
+  w.transposed = transposed;
+  if (const Tensor* t = context.constant(i)) {
+    if (!LinearWeights::serves(*t)) return std::nullopt;
+    w.values = *t;
+    w.type = t->type();
+    return w;
+  }
+  if (!context.options().pack_weights) return std::nullopt;
+  const auto stored = stored_matrix(context, i);
+  if (!stored) return std::nullopt;
+  w.values = stored->values;
+  if (stored->scales.defined()) set_scales(*stored, w);
+  return w;
 }
 
-LinearWeights::LinearWeights(std::shared_ptr<const PanelWeights> panels)
-    : inner_(panels->inner()), columns_(panels->columns()), panels_(std::move(panels)) {}
+bool fit_together(std::span<const ConstantWeights> weights) {
+  const ConstantWeights& first = weights.front();
+  return std::all_of(weights.begin(), weights.end(), [&](const ConstantWeights& w) {
+    const bool fills_panels = w.columns() % PanelWeights::kPanel == 0 || &w == &weights.back();
+    return fills_panels && w.values.type() == first.values.type() && w.inner() == first.inner() &&
+           w.group == first.group && w.transposed == first.transposed;
+  });
+}
+
+LinearWeights::LinearWeights(const Tensor& weights, bool transposed, const KernelOptions& options)
+    : LinearWeights({{weights, {}, 0, transposed, weights.type()}}, options) {}
+
+LinearWeights::LinearWeights(const std::vector<ConstantWeights>& side_by_side, const KernelOptions& options)
+    : inner_(side_by_side.front().inner()), columns_(0), transposed_(side_by_side.front().transposed) {
+  for (const ConstantWeights& w : side_by_side) columns_ += w.columns();
+  const bool packs = options.pack_weights && inner_ > 0 && columns_ > 0;
+  if (!packs && side_by_side.size() == 1) {
+    plain_ = side_by_side.front().values;
+    return;
+  }
+  const bool int8 = side_by_side.front().scales.defined() && options.int8_activations;
+  PanelSource source{{}, transposed_, side_by_side.front().group, int8};
+  for (const ConstantWeights& w : side_by_side) {
+    source.tensors.push_back(w.values);
+    if (w.scales.defined()) source.tensors.push_back(w.scales);
+  }
+  const auto pack_all = [&] { return pack(side_by_side, int8); };
+  panels_ = options.panel_store ? options.panel_store->panels(source, pack_all) : share_panels(source, pack_all);
+}
+
+std::unique_ptr<LinearWeights> LinearWeights::of_input(const KernelContext& context, size_t i, bool transposed) {
+  const auto w = constant_weights(context, i, transposed);
+  return w ? std::make_unique<LinearWeights>(std::vector{*w}, context.options()) : nullptr;
+}
 
 void LinearWeights::run(const float* x, int64_t rows, float* y, const Epilogue& epilogue, BufferPool* pool) const {
   if (rows == 0 || columns_ == 0) return;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,22 @@
 
 namespace attune {
 
+// The weights of a product as a node has them: a constant, or one behind a node that widens it (see stored_weights.h).
+struct ConstantWeights {
+  Tensor values;      // (K, N), or (N, K) if transposed: float, float16, bfloat16; int8 or int4 with scales
+  Tensor scales;      // float (K / group, N)
+  int64_t group = 0;  // rows that share a scale; 0: all
+  bool transposed = false;
+  DataType type = DataType::kFloat;  // as the product sees them
+
+  int64_t inner() const { return values.dim(transposed ? 1 : 0); }
+  int64_t columns() const { return values.dim(transposed ? 0 : 1); }
+};
+// Those of input `i` of a node; nothing if it is no such constant. With options.pack_weights false only plain ones.
+std::optional<ConstantWeights> constant_weights(const KernelContext& context, size_t i, bool transposed);
+// True if they can stand side by side in one product.
+bool fit_together(std::span<const ConstantWeights> weights);
+
 // Weights (K, N), made ready once. They are packed into panels, which serve few rows at the speed of reading them and
 // many rows at oneDNN's speed or better (measured with AVX2 and AVX-512), so one copy is enough;
 // equal weights share it. Immutable; thread-safe.
@@ -19,13 +37,11 @@ class LinearWeights {
   // `weights`: (K, N), or (N, K) if `transposed`; float, float16 or bfloat16. With options.pack_weights false they are
   // kept by reference, and products go to oneDNN.
   LinearWeights(const Tensor& weights, bool transposed, const KernelOptions& options);
-  // Several matrices (K, N1), (K, N2) ... of one type side by side: (K, N1 + N2 + ...).
-  LinearWeights(std::vector<Tensor> side_by_side, const KernelOptions& options);
+  // Several that fit together, side by side: (K, N1 + N2 + ...).
+  LinearWeights(const std::vector<ConstantWeights>& side_by_side, const KernelOptions& options);
   // True if there is a form for this tensor: rank 2 and one of these types.
   static bool serves(const Tensor& weights);
-  // Those of input `i` of a node, if it is such a constant, or a DequantizeLinear of an int8, uint8 or int4 constant
-  // that is symmetric, with one scale for all, for each column, or for each column and block of rows; these stay in
-  // their storage. Null otherwise.
+  // constant_weights() of input `i`, made ready; null if there are none.
   static std::unique_ptr<LinearWeights> of_input(const KernelContext& context, size_t i, bool transposed);
 
   int64_t inner() const { return inner_; }
@@ -38,8 +54,6 @@ class LinearWeights {
   std::string implementation() const;
 
  private:
-  explicit LinearWeights(std::shared_ptr<const PanelWeights> panels);
-
   int64_t inner_, columns_;
   std::shared_ptr<const PanelWeights> panels_;
   Tensor plain_;  // if not packed

@@ -23,6 +23,9 @@ struct PanelBlock {
   int64_t y_stride;
   const Epilogue* epilogue;
   int64_t row = 0;  // the first
+  // Panels of floats or halves from panel `first_panel` on.
+  const std::byte* panels = nullptr;
+  int64_t first_panel = 0;
   Int8Rows int8_x = {};
 };
 

@@ -135,7 +135,7 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
   const DF df;
   const DI di;
   constexpr size_t kStep = kStorage == Storage::kInt8 ? 4 : 8, kStepBytes = kPanel * 4;
-  constexpr size_t kAhead = 1024;  // bytes of a panel that are fetched before they are needed
+  constexpr size_t kAhead = 4096;  // bytes of a panel that are fetched before they are needed
   const PanelWeights& weights = *b.w;
   const auto padded = static_cast<size_t>(weights.padded_inner());
   const auto blocks = static_cast<size_t>(b.int8_x.blocks);

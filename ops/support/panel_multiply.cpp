@@ -3,6 +3,8 @@
 #define HWY_TARGET_INCLUDE "ops/support/panel_multiply.cpp"
 #include <hwy/foreach_target.h>
 // foreach_target.h must come before highway.h.
+#include <hwy/aligned_allocator.h>
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -39,14 +41,19 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
   const float* x[kRows];
   for (size_t r = 0; r < kRows; ++r) x[r] = b.x + (b.row + static_cast<int64_t>(r)) * b.x_stride;
   const int64_t inner = b.w->inner();
+  constexpr int64_t kRowBytes = kPanel * (kStorage == Storage::kFloat32 ? 4 : 2);
+  constexpr int64_t kAhead = 4096;  // bytes of a panel that are fetched before they are needed
+  constexpr bool kFetches = kRows > 1 || kStorage != Storage::kFloat32;  // one row is read as fast without (measured)
   VF sum[kPanels][kRows][kVectors];
   const std::byte* panel[kPanels];
   for (size_t q = 0; q < kPanels; ++q) {
-    panel[q] = b.w->panel(p + static_cast<int64_t>(q));
+    panel[q] = b.panels + (p - b.first_panel + static_cast<int64_t>(q)) * inner * kRowBytes;
     for (size_t r = 0; r < kRows; ++r)
       for (size_t v = 0; v < kVectors; ++v) sum[q][r][v] = hn::Zero(df);
   }
   for (int64_t k = 0; k < inner; ++k) {
+    if constexpr (kFetches)
+      for (size_t q = 0; q < kPanels; ++q) hwy::Prefetch(panel[q] + k * kRowBytes + kAhead);
     if constexpr (kPanels * kVectors <= kRows) {
       // One broadcast at a time: the accumulators leave few registers.
       VF w[kPanels][kVectors];
@@ -163,17 +170,49 @@ void multiply_up_to(size_t rows, const PanelBlock& b, int64_t begin, int64_t end
   multiply_rows<kStorage, kRows>(b, begin, end);
 }
 
-// Panels [begin, end) of all rows. A stretch of panels that fits into the cache serves all groups of rows.
+// Panels [begin, end) of all rows.
+template <Storage kStorage>
+void multiply_all_rows(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
+  constexpr auto kMost = static_cast<int64_t>(kMaxRows);
+  for (b.row = 0; b.row < rows; b.row += kMost)
+    multiply_up_to<kStorage>(static_cast<size_t>(std::min(kMost, rows - b.row)), b, begin, end);
+}
+
+// Panels [begin, end) as floats.
+template <Storage kStorage>
+void widen_panels(const PanelWeights& w, int64_t begin, int64_t end, float* to) {
+  const DF df;
+  for (int64_t p = begin; p < end; ++p)
+    for (int64_t k = 0; k < w.inner(); ++k, to += kPanel)
+      for (size_t v = 0; v < kVectors; ++v) hn::Store(load_weights<kStorage>(w.panel(p), k, v), df, to + v * kLanes);
+}
+
+// A stretch of panels that fits into the cache serves all groups of rows. Halves are widened once for all of them.
 template <Storage kStorage>
 void multiply_panels(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
-  const auto panel_bytes = static_cast<int64_t>(b.w->bytes()) / std::max<int64_t>(1, b.w->panels());
-  const int64_t stretch = rows <= static_cast<int64_t>(kMaxRows)
-                              ? end - begin
-                              : std::max<int64_t>(4, (256 << 10) / std::max<int64_t>(1, panel_bytes) / 2 * 2);
-  for (int64_t p = begin; p < end; p += stretch)
-    for (b.row = 0; b.row < rows; b.row += static_cast<int64_t>(kMaxRows))
-      multiply_up_to<kStorage>(static_cast<size_t>(std::min<int64_t>(kMaxRows, rows - b.row)), b, p,
-                               std::min(end, p + stretch));
+  b.panels = b.w->panel(0);
+  b.first_panel = 0;
+  if (rows <= static_cast<int64_t>(kMaxRows)) return multiply_all_rows<kStorage>(b, rows, begin, end);
+  constexpr bool kHalf = kStorage == Storage::kFloat16 || kStorage == Storage::kBFloat16;
+  constexpr int64_t kCached = 256 << 10;
+  const int64_t inner = std::max<int64_t>(1, b.w->inner());
+  const int64_t panel_bytes = kStorage == Storage::kInt8   ? inner * kPanel
+                              : kStorage == Storage::kInt4 ? inner * kPanel / 2
+                                                           : inner * kPanel * 4;
+  const int64_t stretch = std::max<int64_t>(4, kCached / std::max<int64_t>(1, panel_bytes) / 2 * 2);
+  hwy::AlignedFreeUniquePtr<float[]> wide;
+  if constexpr (kHalf) wide = hwy::AllocateAligned<float>(static_cast<size_t>(stretch * inner * kPanel));
+  for (int64_t p = begin; p < end; p += stretch) {
+    const int64_t stop = std::min(end, p + stretch);
+    if constexpr (kHalf) {
+      widen_panels<kStorage>(*b.w, p, stop, wide.get());
+      b.panels = reinterpret_cast<const std::byte*>(wide.get());
+      b.first_panel = p;
+      multiply_all_rows<Storage::kFloat32>(b, rows, p, stop);
+    } else {
+      multiply_all_rows<kStorage>(b, rows, p, stop);
+    }
+  }
 }
 
 void multiply(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end) {

@@ -101,8 +101,9 @@ TEST_P(Int8Product, EqualsTheScalarDefinition) {
   std::vector<float> scales(sz(rows * blocks));
   std::vector<int32_t> starts(sz(rows * blocks));
   std::fill(y.begin(), y.end(), 0.0F);
-  const PanelBlock block{&p,        x.data(),  c.inner,    y.data(),
-                         c.columns, &epilogue, int64_t{0}, {values.data(), scales.data(), starts.data(), blocks}};
+  const PanelBlock block{
+      &p,        x.data(),   c.inner, y.data(),   c.columns,
+      &epilogue, int64_t{0}, nullptr, int64_t{0}, {values.data(), scales.data(), starts.data(), blocks}};
   quantize_rows(block, 0, rows);
   multiply_int8(block, rows, 0, p.panels(), false);
   check("without VNNI");
