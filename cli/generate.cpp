@@ -181,7 +181,9 @@ int generate(const Options& o) {
   const auto generations = generator.generate(request.inputs, request.options);
   const Tokenizer* target = o.text.empty() ? nullptr : tokenizers.target.get();
   if (o.json) {
-    print_json(result_json(generations, request.options, target));
+    json result = result_json(generations, request.options, target);
+    if (target) result["sources"] = request.sources;
+    print_json(result);
   } else {
     print_generations(generations, target);
   }

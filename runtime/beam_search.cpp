@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "ops/support/parallel_items.h"
 #include "ops/support/row_math.h"
 #include "runtime/sampling.h"
 #include "runtime/token_rules.h"
@@ -96,14 +97,14 @@ class SourceBeams {
     return {score, beam, id, ends};
   }
 
-  // The log-probabilities of a beam's next tokens after the rules of the options. Beams may share a row.
-  const std::vector<float>& scores_of(size_t beam, std::span<const float> row) {
-    std::vector<float>& scores = scores_;
-    scores.assign(row.begin(), row.end());
-    rules_.apply(beams_[beam].tokens, scores);
-    if (options_.do_sample) warp(options_, options_.eos_token_id.size() + 1, scores);
-    for (float& s : scores) s += beams_[beam].score;
-    return scores;
+  // The log-probabilities of a beam's next tokens after the rules of the options, without those of the tokens before.
+  // Beams may share a row.
+  std::span<const float> scores_of(size_t beam, std::span<const float> row) {
+    if (rules_.empty() && !options_.do_sample) return row;
+    scores_.assign(row.begin(), row.end());
+    rules_.apply(beams_[beam].tokens, scores_);
+    if (options_.do_sample) warp(options_, options_.eos_token_id.size() + 1, scores_);
+    return scores_;
   }
 
   std::vector<Candidate> top_candidates(const std::function<std::span<const float>(size_t)>& row) {
@@ -113,14 +114,24 @@ class SourceBeams {
     };
     std::vector<Candidate> heap;  // its front is the worst
     for (size_t beam = 0; beam < beams_.size(); ++beam) {
-      const auto& scores = scores_of(beam, row(static_cast<size_t>(beams_[beam].row)));
-      for (size_t token = 0; token < scores.size(); ++token) {
-        if (heap.size() == count && !(scores[token] > heap.front().score)) continue;
+      const auto scores = scores_of(beam, row(static_cast<size_t>(beams_[beam].row)));
+      const float before = beams_[beam].score;
+      const auto n = static_cast<int64_t>(scores.size());
+      for (int64_t token = 0; token < n; ++token) {
+        if (heap.size() == count) {
+          // Skips what is too small even if rounding favours it.
+          const float worst = heap.front().score;
+          const float slack = 1e-6F * (std::abs(worst) + std::abs(before));
+          token = find_above(scores.data(), token, n, worst - before - slack);
+          if (token == n) break;
+        }
+        const float score = scores[static_cast<size_t>(token)] + before;
+        if (heap.size() == count && !(score > heap.front().score)) continue;
         if (heap.size() == count) {
           std::pop_heap(heap.begin(), heap.end(), better);
           heap.pop_back();
         }
-        heap.push_back(candidate(scores[token], beam, token));
+        heap.push_back(candidate(score, beam, static_cast<size_t>(token)));
         std::push_heap(heap.begin(), heap.end(), better);
       }
     }
@@ -136,11 +147,12 @@ class SourceBeams {
     };
     std::vector<Noisy> all;
     for (size_t beam = 0; beam < beams_.size(); ++beam) {
-      const auto& scores = scores_of(beam, row(static_cast<size_t>(beams_[beam].row)));
+      const auto scores = scores_of(beam, row(static_cast<size_t>(beams_[beam].row)));
       for (size_t token = 0; token < scores.size(); ++token) {
         if (std::isinf(scores[token])) continue;
         const double u = uniform(options_.seed, source_, beam * scores.size() + token, step);
-        all.push_back({scores[token] - std::log(-std::log(u + 0x1.0p-54)), candidate(scores[token], beam, token)});
+        const float score = scores[token] + beams_[beam].score;
+        all.push_back({score - std::log(-std::log(u + 0x1.0p-54)), candidate(score, beam, token)});
       }
     }
     std::vector<Candidate> drawn;
@@ -217,10 +229,13 @@ std::vector<std::vector<Hypothesis>> beam_search(StepModel& model, const std::ve
   auto length = static_cast<int64_t>(prompts[0].size());
   for (uint64_t step = 0; length < max_length && !sequences.empty(); ++step, ++length) {
     const Scores scores = model.step(sequences, parents);
-    for (size_t r = 0; r < sequences.size(); ++r) {
-      const std::span<float> row = scores.row(r);
-      log_softmax_row(row.data(), row.data(), static_cast<int64_t>(row.size()));
-    }
+    parallel_items(static_cast<int64_t>(sequences.size()), static_cast<int64_t>(4 * scores.vocabulary),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t r = begin; r < end; ++r) {
+                       const std::span<float> row = scores.row(static_cast<size_t>(r));
+                       log_softmax_row(row.data(), row.data(), static_cast<int64_t>(row.size()));
+                     }
+                   });
     parents.clear();
     sequences.clear();
     for (SourceBeams& source : sources) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/error.h"
+#include "ops/support/row_math.h"
 #include "runtime/beam_search.h"
 #include "runtime/sampling.h"
 #include "runtime/token_rules.h"
@@ -73,7 +74,7 @@ class TokenByToken {
         warp(options_, 1, row);
         token = draw(row, uniform(options_.seed, r.source, r.copy, step));
       } else {
-        token = std::max_element(row.begin(), row.end()) - row.begin();
+        token = argmax_row(row.data(), static_cast<int64_t>(row.size()));
       }
       h.tokens.push_back(token);
       h.rows.push_back(r.row);

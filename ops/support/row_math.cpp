@@ -159,6 +159,37 @@ RowStatistics<float> normalize_row(const RowNormalization<float>& how, const flo
   return {mean, inverse};
 }
 
+int64_t find_above(const float* x, int64_t begin, int64_t n, float bound) {
+  const D d;
+  const V limit = hn::Set(d, bound);
+  int64_t i = begin;
+  for (; i + lanes() <= n; i += lanes()) {
+    const auto first = hn::FindFirstTrue(d, hn::Gt(hn::LoadU(d, x + i), limit));
+    if (first >= 0) return i + static_cast<int64_t>(first);
+  }
+  while (i < n && !(x[i] > bound)) ++i;
+  return i;
+}
+
+int64_t argmax_row(const float* x, int64_t n) {
+  const D d;
+  const float lowest = -std::numeric_limits<float>::infinity();
+  V best = hn::Set(d, lowest);
+  float most = lowest;
+  for_row(
+      x, n, [&](V v) HWY_ATTR { best = hn::IfThenElse(hn::Gt(v, best), v, best); },
+      [&](float v) { most = v > most ? v : most; });
+  most = std::max(most, hn::GetLane(hn::MaxOfLanes(d, best)));
+  const V wanted = hn::Set(d, most);
+  int64_t i = 0;
+  for (; i + lanes() <= n; i += lanes()) {
+    const auto first = hn::FindFirstTrue(d, hn::Eq(hn::LoadU(d, x + i), wanted));
+    if (first >= 0) return i + static_cast<int64_t>(first);
+  }
+  while (i < n && x[i] != most) ++i;
+  return i < n ? i : 0;
+}
+
 void add_row(const float* a, const float* b, float* y, int64_t n) {
   const D d;
   int64_t i = 0;
@@ -177,12 +208,18 @@ namespace attune {
 HWY_EXPORT(softmax_row);
 HWY_EXPORT(log_softmax_row);
 HWY_EXPORT(normalize_row);
+HWY_EXPORT(argmax_row);
+HWY_EXPORT(find_above);
 HWY_EXPORT(add_row);
 
 void softmax_row(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(softmax_row)(x, y, n); }
 void log_softmax_row(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(log_softmax_row)(x, y, n); }
 RowStatistics<float> normalize_row(const RowNormalization<float>& how, const float* x, float* y, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(normalize_row)(how, x, y, n);
+}
+int64_t argmax_row(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(argmax_row)(x, n); }
+int64_t find_above(const float* x, int64_t begin, int64_t n, float bound) {
+  return HWY_DYNAMIC_DISPATCH(find_above)(x, begin, n, bound);
 }
 void add_row(const float* a, const float* b, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(add_row)(a, b, y, n); }
 

@@ -28,6 +28,11 @@ struct RowStatistics {
 RowStatistics<float> normalize_row(const RowNormalization<float>& how, const float* x, float* y, int64_t n);
 RowStatistics<double> normalize_row(const RowNormalization<double>& how, const double* x, double* y, int64_t n);
 
+// The position of the largest of n >= 1 elements, the first of equal ones; NaN counts as the smallest.
+int64_t argmax_row(const float* x, int64_t n);
+// The first position from `begin` on whose element is larger than `bound`; n if there is none.
+int64_t find_above(const float* x, int64_t begin, int64_t n, float bound);
+
 // y = a + b.
 void add_row(const float* a, const float* b, float* y, int64_t n);
 void add_row(const double* a, const double* b, double* y, int64_t n);
