@@ -109,7 +109,7 @@ def batches(pairs, size, rng):
         yield pad([pairs[i][0] for i in group]), pad([pairs[i][1] for i in group])
 
 
-def train(model, pairs, epochs, rate=3e-3, size=128):
+def train(model, pairs, epochs, rate=3e-3, size=64):
     rng = random.Random(1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=epochs * -(-len(pairs) // size), pct_start=0.1)
@@ -154,8 +154,8 @@ def export(model, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", choices=["fixed", "attending"])
-    parser.add_argument("--pairs", type=int, default=16000)
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--pairs", type=int, default=12000)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
