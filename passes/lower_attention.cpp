@@ -17,12 +17,12 @@ struct Lowered {
 };
 
 Lowered lower(const Node& node, int64_t opset) {
-  if (!node.is("Attention", "ai.attune")) return {function_body(node, opset), {}};
+  if (!node.is("Attention", "ai.attune")) return {function_body(node, opset, {.branches = false}), {}};
   try {
     return {lowered_attention(node, opset), {}};
   } catch (const Error& e) {
     if (e.kind() != Error::Kind::kUnsupported) throw;
-    return {function_body(node, opset), e.message()};
+    return {function_body(node, opset, {.branches = false}), e.message()};
   }
 }
 

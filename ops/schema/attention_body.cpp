@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/schema/attention_body_base.h"
+#include "ops/schema/schemas.h"
 
 namespace attune {
 namespace {
@@ -11,7 +12,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 class AttentionBody : AttentionBodyBase {
  public:
-  AttentionBody(const Node& node, int64_t opset, Graph& body) : AttentionBodyBase(node, opset, body) {
+  AttentionBody(const Node& node, int64_t opset, Graph& body, const BodyOptions& options)
+      : AttentionBodyBase(node, opset, body), options_(options) {
     if (config_.sample) refuse("a function body can't sample");
   }
 
@@ -215,13 +217,20 @@ class AttentionBody : AttentionBodyBase {
     if (seen_) weights = b_.op("Reshape", {weights, b_.shape(seen_)});
     Value* bad = b_.op("Or", {b_.op("IsNaN", {value_}), b_.op("IsInf", {value_})});
     Value* finite = b_.matmul(weights, b_.where(bad, number(0), value_));
+    if (!options_.branches) return with_bad_values(b_, weights, finite);
     Value* any_bad = b_.op("ReduceMax", flat_reduction(b_.cast(bad, DataType::kFloat)), {{"keepdims", int64_t{0}}});
     Node* choice = b_.node("If", {b_.op("Greater", {any_bad, b_.number(0, DataType::kFloat)})}, 1);
-    Graph::attach(with_bad_values(weights, finite), choice, "then_branch");
-    auto plain = std::make_shared<Graph>();
-    plain->name = "finite";
-    attach_output(*plain, BodyBuilder(*plain, b_.opset()).op("Identity", {finite}));
-    Graph::attach(plain, choice, "else_branch");
+    const auto attach = [&](const char* branch, const char* name, auto&& value) {
+      auto graph = std::make_shared<Graph>();
+      graph->name = name;
+      BodyBuilder b(*graph, b_.opset());
+      Value* output = value(b);
+      output->set_type(ValueType::of(wide_, Dims{Dim(), Dim(), Dim(), Dim()}));
+      graph->add_output(output);
+      Graph::attach(std::move(graph), choice, branch);
+    };
+    attach("then_branch", "not_finite", [&](BodyBuilder& b) { return with_bad_values(b, weights, finite); });
+    attach("else_branch", "finite", [&](BodyBuilder& b) { return b.op("Identity", {finite}); });
     return choice->output();
   }
 
@@ -231,16 +240,8 @@ class AttentionBody : AttentionBodyBase {
     return {b_.concat({flat, b_.tensor(Tensor::from<float>({1}, {0}))}, 0)};
   }
 
-  void attach_output(Graph& graph, Value* v) const {
-    v->set_type(ValueType::of(wide_, Dims{Dim(), Dim(), Dim(), Dim()}));
-    graph.add_output(v);
-  }
-
   // The product of IEEE: weight * value over what is read, added to the product over finite values.
-  std::shared_ptr<Graph> with_bad_values(Value* weights, Value* finite) {
-    auto graph = std::make_shared<Graph>();
-    graph->name = "not_finite";
-    BodyBuilder b(*graph, b_.opset());
+  Value* with_bad_values(BodyBuilder& b, Value* weights, Value* finite) const {
     const auto number = [&](double x) { return b.number(x, wide_); };
     const auto rows_with = [&](Value* weight_condition, Value* value_condition) {
       Value* count = b.matmul(b.cast(weight_condition, wide_), b.cast(value_condition, wide_));
@@ -256,8 +257,7 @@ class AttentionBody : AttentionBodyBase {
     const auto part = [&](Value* condition, double x) { return b.where(condition, number(x), number(0)); };
     Value* sum = b.add(finite, part(rows_with(weighty, inf(true)), kInfinity));
     sum = b.add(sum, part(rows_with(weighty, inf(false)), -kInfinity));
-    attach_output(*graph, b.add(sum, part(nan, std::numeric_limits<double>::quiet_NaN())));
-    return graph;
+    return b.add(sum, part(nan, std::numeric_limits<double>::quiet_NaN()));
   }
 
   // --- the weights output
@@ -289,6 +289,7 @@ class AttentionBody : AttentionBodyBase {
     return b_.op("Identity", {narrow(scores)});
   }
 
+  BodyOptions options_;
   Value *present_key_ = nullptr, *present_value_ = nullptr, *next_position_ = nullptr;
   Value *query_length_ = nullptr, *key_length_ = nullptr, *positions_ = nullptr;
   Value* seen_ = nullptr;  // positions that take part; null: all
@@ -297,8 +298,8 @@ class AttentionBody : AttentionBodyBase {
 
 }  // namespace
 
-std::vector<Value*> build_attention_body(const Node& node, int64_t opset, Graph& body) {
-  return AttentionBody(node, opset, body).build();
+std::vector<Value*> build_attention_body(const Node& node, int64_t opset, Graph& body, const BodyOptions& options) {
+  return AttentionBody(node, opset, body, options).build();
 }
 
 }  // namespace attune

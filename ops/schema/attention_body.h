@@ -5,9 +5,11 @@
 
 namespace attune {
 
+struct BodyOptions;
+
 // Fills `body`, which has an input for each input position of `node` (its type known there), with the node's meaning,
 // and gives the value of each output position. Throws Error(kUnsupported) with the reason where there is no body:
 // sampling, an unknown rank or element type of an operand.
-std::vector<Value*> build_attention_body(const Node& node, int64_t opset, Graph& body);
+std::vector<Value*> build_attention_body(const Node& node, int64_t opset, Graph& body, const BodyOptions& options);
 
 }  // namespace attune

@@ -22,13 +22,18 @@ constexpr const char* kDomain = "ai.attune";
 // The standard opsets for which bodies are registered: each serves models up to the next.
 constexpr int kOpsets[] = {13, 18, 23};
 
-using BodyBuilderFunction = std::vector<Value*> (*)(const Node&, int64_t, Graph&);
+using BodyBuilderFunction = std::vector<Value*> (*)(const Node&, int64_t, Graph&, const BodyOptions&);
+
+template <std::vector<Value*> (*Build)(const Node&, int64_t, Graph&)>
+std::vector<Value*> without_options(const Node& node, int64_t opset, Graph& body, const BodyOptions&) {
+  return Build(node, opset, body);
+}
 
 BodyBuilderFunction find_body(std::string_view type) {
   if (type == "Attention") return build_attention_body;
-  if (type == "Linear") return build_linear_body;
-  if (type == "ResidualNormalization") return build_residual_normalization_body;
-  if (type == "RelativePositionBias") return build_relative_position_bias_body;
+  if (type == "Linear") return without_options<build_linear_body>;
+  if (type == "ResidualNormalization") return without_options<build_residual_normalization_body>;
+  if (type == "RelativePositionBias") return without_options<build_relative_position_bias_body>;
   return nullptr;
 }
 
@@ -180,7 +185,7 @@ void to_proto(Function function, onnx::FunctionProto& proto) {
   proto = holder.functions(0);
 }
 
-Function build(const Node& node, int64_t opset, const OpSchema& schema) {
+Function build(const Node& node, int64_t opset, const OpSchema& schema, const BodyOptions& options = {}) {
   Function f;
   f.domain = kDomain;
   f.name = node.type();
@@ -190,7 +195,7 @@ Function build(const Node& node, int64_t opset, const OpSchema& schema) {
     const Value* v = node.input(i);
     f.body->add_input(schema.inputs().at(i).GetName(), v ? v->type() : ValueType());
   }
-  const auto outputs = find_body(node.type())(node, opset, *f.body);
+  const auto outputs = find_body(node.type())(node, opset, *f.body, options);
   for (size_t i = 0; i < outputs.size(); ++i) {
     outputs[i]->set_name(schema.outputs().at(i).GetName());
     f.body->add_output(outputs[i]);
@@ -231,7 +236,7 @@ void register_schemas() {
   });
 }
 
-Function function_body(const Node& node, int64_t opset) {
+Function function_body(const Node& node, int64_t opset, const BodyOptions& options) {
   return within([&] { return node.label(); },
                 [&] {
                   register_schemas();
@@ -243,7 +248,7 @@ Function function_body(const Node& node, int64_t opset) {
                     throw Error(
                         Error::Kind::kUnsupported,
                         fmt::format("function bodies need opset {} or newer, the model has {}", kOpsets[0], opset));
-                  return build(node, opset, *schema);
+                  return build(node, opset, *schema, options);
                 });
 }
 

@@ -14,6 +14,11 @@ void register_schemas();
 // forms that are valid from 13 on). The function has an input and an output for each position of the node's, those left
 // out included; its attributes are those of the node, written in. Types and ranks of the node's inputs must be known.
 // Throws Error(kUnsupported) with the reason where there is no body.
-Function function_body(const Node& node, int64_t opset);
+struct BodyOptions {
+  // What only values that aren't finite need is in a branch. OpenVINO 2026.4 computes wrong values after an If of
+  // dynamic shape; without branches the same is computed always.
+  bool branches = true;
+};
+Function function_body(const Node& node, int64_t opset, const BodyOptions& options = {});
 
 }  // namespace attune

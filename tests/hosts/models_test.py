@@ -15,7 +15,7 @@ RUNS = [("attune", OnnxRuntime, True), ("attune", OpenVino, True), ("attune", Re
 RUNS = [run for run in RUNS if run[1].available]
 
 
-def gives(run, cases, source):
+def wrong_output(run, cases, source):
     """The first output that isn't as it should be; none if all are."""
     for feed, wanted in cases:
         got = run(feed)
@@ -23,6 +23,13 @@ def gives(run, cases, source):
             if got[name].shape != want.shape or not relative_difference(got[name], want) < tolerance(source):
                 return name
     return None
+
+
+def refuses(runtime, cases, source):
+    try:
+        return wrong_output(runtime.load(source), cases, source) is not None
+    except Exception:  # each host has exceptions of its own
+        return True
 
 
 @pytest.fixture(scope="module", params=MODELS, ids=lambda file: "/".join(file.parts[-3:])[:-5])
@@ -61,6 +68,6 @@ def test_model(model, target, host, plugin):
     # As the recordings were made: what is compared is the operator, not the host's own optimiser.
     runtime = host(plugin=plugin, optimise=False) if host is OnnxRuntime else host(plugin=plugin)
     cases = list(recorded_cases(source)) or [sample(source)]
-    if host is OpenVino and gives(host(plugin=False).load(source), cases, source):
-        pytest.skip("OpenVINO gives other values for the source itself")
-    assert gives(runtime.load(forms[target]), cases, source) is None
+    if host is not OnnxRuntime and refuses(host(plugin=False), cases, source):
+        pytest.skip(f"{host.name} doesn't give the recorded values for the source itself")
+    assert wrong_output(runtime.load(forms[target]), cases, source) is None

@@ -60,7 +60,7 @@ void write_case(const std::filesystem::path& folder, uint32_t seed) {
   std::filesystem::create_directories(folder);
   Graph graph;
   const Node* node = c.add_to(graph);
-  Model model = model_of(c, function_body(*node, kOpsets[seed / 5 % std::size(kOpsets)]));
+  Model model = model_of(c, function_body(*node, kOpsets[seed / 5 % std::size(kOpsets)], {.branches = seed % 3 != 0}));
   write_model(model, folder / "model.onnx");
   // Hosts refuse what has no element.
   const bool empty = std::any_of(c.inputs.begin(), c.inputs.begin() + kAttentionQueryWeight,
