@@ -122,7 +122,8 @@ class GroupQueryForm {
     Value* batch = b_.dim(b_.in(kQuery), 0);
     Value* shape = b_.concat({b_.as_list(batch), b_.as_list(time_)}, 0);
     Value* given = b_.in(kPositions);
-    if (!given || !is_prompt_) return b_.op("Expand", {b_.add(b_.unsqueeze(start_, {1}), steps), shape});
+    if (!given) return b_.op("Expand", {b_.add(b_.unsqueeze(start_, {1}), steps), shape});
+    if (!is_prompt_) return given;
     Value* first = b_.slice(b_.op("Reshape", {given, b_.ints({-1})}), b_.ints({0}), b_.ints({1}), 0);
     return b_.where(is_prompt_, b_.op("Expand", {b_.add(first, steps), shape}), given);
   }
