@@ -1,5 +1,6 @@
 """Every operator of ai.attune in every host, through its plug-in."""
 import concurrent.futures
+import time
 
 import numpy as np
 import pytest
@@ -46,6 +47,17 @@ def test_shapes_may_change_from_call_to_call(host):
         assert got["out3"].shape == (batch, 3, queries, keys)
         np.testing.assert_allclose(got["out3"].sum(-1), 1, rtol=1e-5)
         np.testing.assert_allclose(got["out0"], got["out3"] @ feed["v"], atol=1e-5)
+
+
+def test_a_session_of_one_thread_uses_one():
+    """Kernels run on the threads that the session was given, not on some of their own."""
+    case = CASES["attention_long_causal"]
+    run = OnnxRuntime(threads=1).load(case.model())
+    run(case.feed)
+    wall, processor = time.perf_counter(), time.process_time()
+    for _ in range(300):
+        run(case.feed)
+    assert time.process_time() - processor < 1.1 * (time.perf_counter() - wall) + 0.01
 
 
 def test_a_wrong_node_is_an_error_with_a_reason(host):

@@ -53,6 +53,7 @@ class Checker:
         if not recordings:
             return
         name = str(source.relative_to(self.zoo))
+        failures = len(self.failures)
         limit = tolerance(source)
         with tempfile.TemporaryDirectory() as folder:
             for target in ("attune", "portable", "onnx"):
@@ -65,6 +66,9 @@ class Checker:
                     if run_target == target:
                         self.judge(name, f"{target} in {host.name}", host, trouble(host, target == "attune", out, recordings, limit),
                                    source, recordings, limit)
+
+        if len(self.failures) == failures:
+            print("ok", name, flush=True)
 
     def judge(self, name, run, host, why, source, recordings, limit) -> None:
         if not why:
