@@ -16,7 +16,8 @@ using nlohmann::ordered_json;
 
 struct Options {
   std::string source, output, report, target = "attune", weights_type, activations = "int8";
-  bool explain = false, no_verify = false, json = false;
+  std::vector<std::string> weights;
+  bool explain = false, no_verify = false, add_cache = false, json = false;
   std::optional<double> tolerance;
   int64_t max_rewrites = -1, weights_group = 64;
   int threads = 0;
@@ -28,6 +29,9 @@ ordered_json to_json(const Verification& v) {
                  {"tolerance", v.tolerance},
                  {"passed", v.passed()},
                  {"cases", ordered_json::array()}};
+  if (v.reference)
+    j["from_float32"] = {
+        {"source", v.reference->source}, {"result", v.reference->result}, {"limit", v.reference->limit()}};
   for (const VerifiedCase& c : v.cases) {
     ordered_json row{{"sizes", c.sizes}};
     if (c.refused.empty()) {
@@ -49,6 +53,8 @@ ordered_json to_json(const ConvertedModel& m) {
   for (const NearMiss& n : m.report.near_misses)
     j["near_misses"].push_back(
         {{"rule", n.rule}, {"anchor", n.anchor}, {"path", n.path}, {"value", n.value}, {"reason", n.reason}});
+  if (!m.alignment_weights.empty()) j["weights"] = m.alignment_weights;
+  if (m.no_cache) j["cache"] = m.no_cache->empty() ? ordered_json(true) : ordered_json(*m.no_cache);
   j["passes"] = m.report.pass_counts;
   j["notes"] = m.report.notes;
   j["narrow_weights"] = {{"count", m.stored.count}, {"sensitive", m.stored.sensitive}};
@@ -75,10 +81,13 @@ void print_verification(const Verification& v) {
   print_line(fmt::format(
       "  {} on {} kinds of inputs: largest difference {:.2e}, {:.2e} of the largest value (tolerance {:.0e})",
       v.passed() ? "verified" : "DIFFERS", v.compared, v.largest_absolute, v.largest_relative, v.tolerance));
+  if (v.reference)
+    print_line(fmt::format("  from a float32 run: {:.2e} of the largest value, the source {:.2e} (limit {:.2e})",
+                           v.reference->result, v.reference->source, v.reference->limit()));
   if (refused > 0) print_line(fmt::format("  {} kinds of inputs the source itself refuses (not counted)", refused));
   if (v.passed()) return;
   for (const VerifiedCase& c : v.cases)
-    if (c.refused.empty() && c.relative > v.tolerance)
+    if (c.refused.empty() && (v.reference || c.relative > v.tolerance))
       print_line(fmt::format("    {}: output '{}' differs by {:.2e}, {:.2e} of its largest value", c.sizes,
                              c.worst_output, c.absolute, c.relative));
 }
@@ -102,6 +111,10 @@ void print_model(const ConvertedModel& m, bool explain) {
     print_line(fmt::format("  left: {}\n    {} stopped at {}{}: {}", n.anchor, n.rule,
                            n.path.empty() ? "the anchor" : n.path,
                            n.value.empty() ? "" : fmt::format(" ('{}')", n.value), n.reason));
+  if (!m.alignment_weights.empty()) print_line(fmt::format("  weights: {}", fmt::join(m.alignment_weights, ", ")));
+  if (m.no_cache)
+    print_line(m.no_cache->empty() ? fmt::format("  with caches: {}", m.result.filename().string())
+                                   : fmt::format("  {}", *m.no_cache));
   for (const std::string& note : m.report.notes) print_line(fmt::format("  note: {}", note));
   if (m.verification) print_verification(*m.verification);
   if (m.stored.count > 0)
@@ -119,6 +132,8 @@ int run(const Options& o) {
   options.weights.group = o.weights_group;
   options.weights.int8_activations = o.activations == "int8";
   options.verify = !o.no_verify;
+  options.alignment_weights = o.weights;
+  options.add_cache = o.add_cache;
   options.verification.tolerance = o.tolerance;
   options.verification.threads = o.threads;
   std::unique_ptr<Progress> progress;
@@ -166,11 +181,21 @@ Action add_convert(CLI::App& command) {
       .add_option("--activations", o->activations,
                   "int8 (default): products with int8 and int4 weights round their other operand to 8 bits, too; float")
       ->check(CLI::IsMember({"int8", "float"}));
+  command
+      .add_option(
+          "--weights", o->weights,
+          "add alignment weights as outputs: all, configured (the configuration's alignment_heads), layers (2,-1), "
+          "or layers with heads (0.3,1.0), counted from 0")
+      ->delimiter(',');
+  command.add_flag("--add-cache", o->add_cache,
+                   "make a decoder without caches one that keeps keys and values, with a file for the steps after the "
+                   "first");
   command.add_flag("--no-verify", o->no_verify, "don't run source and result on made-up inputs");
   command
       .add_option(
           "--tolerance", o->tolerance,
-          "Largest difference, relative to the largest value of an output (default: 1e-4; float16 and int8 2e-2)")
+          "Largest difference, relative to the largest value of an output (default: 1e-4; float16 and int8 models: "
+          "about as far from a float32 run as the source is)")
       ->check(CLI::NonNegativeNumber);
   command
       .add_option("--max-rewrites", o->max_rewrites,

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 
+#include "convert/add_cache.h"
+#include "convert/alignment_weights.h"
 #include "graph/error.h"
 #include "graph/io/reader.h"
 #include "graph/io/writer.h"
+#include "runtime/generation_options.h"
 
 namespace attune {
 namespace {
@@ -54,30 +57,122 @@ Model with_target(const Model& model, Target target) {
   return copy;
 }
 
-ConvertedModel convert_model(const fs::path& source, const fs::path& result, const fs::path& written,
-                             const ConvertOptions& options) {
-  return within(
-      [&] { return source.string(); },
-      [&] {
-        ConvertedModel c{source, result, {}, 0, {}, std::nullopt, std::nullopt};
-        Model model = read_model(source);
-        read_portable(model);
-        optimize(model, c.report, options.passes);
-        model.graph->for_each_node([&](const Node& n) { c.attentions += n.is("Attention", "ai.attune") ? 1 : 0; });
-        const bool rounds = options.weights.type != WeightsType::kUnchanged;
-        const Model original = options.verify ? read_model(source) : Model();
-        if (rounds && options.verify)
-          c.verification = verify(original, with_target(model, options.target), options.verification);
-        c.stored = store_weights(model, options.weights);
-        apply_target(model, options.target);
-        write_model(model, written);
-        if (options.verify) {
-          VerifyOptions how = options.verification;
-          if (rounds) how.tolerance = rounding_tolerance(options.weights.type);
-          (rounds ? c.rounded : c.verification) = verify(original, read_model(written), how);
-        }
-        return c;
-      });
+// The heads that the request names, by the configuration beside the model if it says so.
+HeadSelection selection(const std::vector<std::string>& weights, const fs::path& source) {
+  const WeightsRequest request = weights_request(weights);
+  if (!request.configured) return request.heads;
+  HeadSelection heads;
+  heads.pairs = read_generation_config(source.parent_path()).alignment_heads;
+  if (heads.pairs.empty())
+    fail(Error::Kind::kInvalidArgument, source.parent_path(), "its configuration has no alignment_heads");
+  return heads;
+}
+
+// decoder_model.onnx: decoder_with_past_model.onnx; others: NAME_with_past.onnx.
+fs::path with_past(const fs::path& file) {
+  std::string stem = file.stem().string();
+  const size_t end = stem.rfind("_model");
+  stem.insert(end == std::string::npos ? stem.size() : end, "_with_past");
+  return file.parent_path() / (stem + file.extension().string());
+}
+
+// One model on its way from `source` to `result`, for now in the folder `temporary`.
+class ModelConversion {
+ public:
+  ModelConversion(const fs::path& source, const fs::path& result, const fs::path& temporary,
+                  const ConvertOptions& options)
+      : source_(source), result_(result), temporary_(temporary), options_(options) {}
+
+  std::vector<ConvertedModel> run() {
+    ConvertedModel c;
+    c.source = source_;
+    c.result = result_;
+    Model model = read_model(source_);
+    read_portable(model);
+    optimize(model, c.report, options_.passes);
+    if (options_.add_cache && lacks_cache(model)) {
+      try {
+        return run_cached(model, std::move(c));
+      } catch (const Error& e) {
+        if (e.kind() != Error::Kind::kUnsupported) throw;
+        c.no_cache = e.message();
+      }
+    }
+    finish(model, c, true);
+    std::vector<ConvertedModel> out;
+    out.push_back(std::move(c));
+    return out;
+  }
+
+ private:
+  // Adds weights as outputs, narrows, lowers and writes a model; compares it with the source, if it takes the same
+  // inputs.
+  void finish(Model& model, ConvertedModel& c, bool compare) const {
+    model.graph->for_each_node([&](const Node& n) { c.attentions += n.is("Attention", "ai.attune") ? 1 : 0; });
+    if (!options_.alignment_weights.empty())
+      c.alignment_weights = add_weights(model, selection(options_.alignment_weights, source_));
+    const fs::path written = temporary_ / c.result.filename();
+    const bool rounds = options_.weights.type != WeightsType::kUnchanged;
+    compare = compare && options_.verify;
+    const Model original = compare ? read_model(source_) : Model();
+    if (rounds && compare)
+      c.verification = verify(original, with_target(model, options_.target), options_.verification);
+    c.stored = store_weights(model, options_.weights);
+    apply_target(model, options_.target);
+    write_model(model, written);
+    if (!compare) return;
+    VerifyOptions how = options_.verification;
+    if (rounds) how.tolerance = rounding_tolerance(options_.weights.type);
+    (rounds ? c.rounded : c.verification) = verify(original, read_model(written), how);
+  }
+
+  std::vector<ConvertedModel> run_cached(const Model& model, ConvertedModel first) const {
+    CachedDecoder parts = add_cache(model);
+    first.no_cache = std::string();
+    ConvertedModel next;
+    next.source = source_;
+    next.result = with_past(result_);
+    next.no_cache = std::string();
+    if (fs::exists(with_past(source_)))
+      throw Error(Error::Kind::kUnsupported,
+                  fmt::format("{} is there already", with_past(source_).filename().string()));
+    if (options_.verify) {
+      Verification v;
+      v.tolerance = options_.verification.tolerance.value_or(default_tolerance(model));
+      v.compared = 1;
+      v.largest_relative = compare_steps(model, parts);
+      v.cases.push_back({"token by token", {}, {}, 0, v.largest_relative});
+      next.verification = std::move(v);
+    }
+    finish(parts.first, first, true);
+    finish(parts.next, next, false);
+    std::vector<ConvertedModel> out;
+    out.push_back(std::move(first));
+    out.push_back(std::move(next));
+    return out;
+  }
+
+  const fs::path &source_, &result_, &temporary_;
+  const ConvertOptions& options_;
+};
+
+std::vector<ConvertedModel> convert_model(const fs::path& source, const fs::path& result, const fs::path& temporary,
+                                          const ConvertOptions& options) {
+  return within([&] { return source.string(); },
+                [&] { return ModelConversion(source, result, temporary, options).run(); });
+}
+
+bool passed(const std::vector<ConvertedModel>& models) {
+  return std::all_of(models.begin(), models.end(), [](const ConvertedModel& m) { return m.passed(); });
+}
+
+// Throws where weights were asked for and no model could give them.
+void check_weights(const std::vector<ConvertedModel>& models, const ConvertOptions& options) {
+  const bool given =
+      std::any_of(models.begin(), models.end(), [](const ConvertedModel& m) { return !m.alignment_weights.empty(); });
+  if (!options.alignment_weights.empty() && !given)
+    throw Error(Error::Kind::kInvalidArgument,
+                "weights were asked for, but there is no cross-attention that could give them");
 }
 
 bool inside(const fs::path& path, const fs::path& folder) {
@@ -102,8 +197,9 @@ Conversion convert_file(const fs::path& source, const fs::path& output, const Co
   const TemporaryFolder temporary(output);
   if (started) started(source);
   Conversion c;
-  c.models.push_back(convert_model(source, output, temporary.path() / output.filename(), options));
-  if (!c.models.back().passed()) return c;
+  c.models = convert_model(source, output, temporary.path(), options);
+  check_weights(c.models, options);
+  if (!passed(c.models)) return c;
   move_contents(temporary.path(), folder);
   c.written = true;
   return c;
@@ -130,13 +226,13 @@ Conversion convert_folder(const fs::path& source, const fs::path& output, const 
 
   const TemporaryFolder temporary(output);
   Conversion c;
-  bool passed = true;
   for (const fs::path& model : models) {
     if (started) started(model);
-    c.models.push_back(convert_model(model, output / model.filename(), temporary.path() / model.filename(), options));
-    passed = passed && c.models.back().passed();
+    for (ConvertedModel& m : convert_model(model, output / model.filename(), temporary.path(), options))
+      c.models.push_back(std::move(m));
   }
-  if (!passed) return c;
+  check_weights(c.models, options);
+  if (!passed(c.models)) return c;
   for (const fs::path& other : others) {
     io(other, [&] { fs::copy_file(other, temporary.path() / other.filename()); });
     c.copied.push_back(output / other.filename());

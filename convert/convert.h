@@ -17,6 +17,11 @@ namespace attune {
 
 struct ConvertOptions {
   Target target = Target::kAttune;
+  // Weights of cross-attention as outputs of decoders (see alignment_weights.h); empty: none.
+  std::vector<std::string> alignment_weights;
+  // Decoders without caches get them (see add_cache.h); the steps after the first go to a file of their own, named
+  // decoder_with_past_model.onnx for decoder_model.onnx.
+  bool add_cache = false;
   PassOptions passes;
   WeightsOptions weights;
   bool verify = true;
@@ -26,6 +31,8 @@ struct ConvertOptions {
 struct ConvertedModel {
   std::filesystem::path source, result;
   Report report;
+  std::vector<std::string> alignment_weights;  // names of the outputs that were added
+  std::optional<std::string> no_cache;         // why a cache that was asked for was not added; empty: it was
   size_t attentions = 0;  // ai.attune Attention nodes in the result (before a target replaces them)
   StoredWeights stored;
   std::optional<Verification> verification;

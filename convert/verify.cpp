@@ -6,12 +6,15 @@
 #include <array>
 #include <cmath>
 
+#include "convert/float_reference.h"
 #include "convert/sample_inputs.h"
 #include "graph/error.h"
 #include "runtime/session.h"
 
 namespace attune {
 namespace {
+
+constexpr double kFloatTolerance = 1e-4;
 
 const char* name(Padding padding) {
   switch (padding) {
@@ -111,6 +114,57 @@ Difference compare_data(const std::string& output, const Datum& a, const Datum& 
   return d;
 }
 
+// A model's float32 meaning beside the model itself, on the same inputs.
+class Reference {
+ public:
+  // Nothing to compare with where the model isn't coarse, or quantises in a way that has no reference.
+  Reference(const Model& source, const VerifyOptions& options) {
+    if (options.tolerance || default_tolerance(source) <= kFloatTolerance) return;
+    const auto model = float_reference(source);
+    if (model) session_.emplace(Plan::compile(*model), SessionOptions{options.threads, nullptr});
+  }
+
+  void add(const TensorMap& inputs, const TensorMap& source, const TensorMap& result) {
+    if (!session_) return;
+    const TensorMap exact = session_->run(widened(inputs));
+    for (const auto& [output, value] : exact) {
+      if (value.kind() != Datum::Kind::kTensor || !is_float(value.tensor().type())) continue;
+      const std::vector<double> wanted = value.tensor().to_double();
+      const auto error = [&](const TensorMap& map) {
+        Difference d;
+        compare_values(wanted, map.at(output).tensor().to_double(), d);
+        return d.relative();
+      };
+      errors_.source = std::max(errors_.source, error(source));
+      errors_.result = std::max(errors_.result, error(result));
+      compared_ = true;
+    }
+  }
+
+  // Nothing where the source itself leaves the numbers' range.
+  std::optional<ReferenceErrors> errors() const {
+    return compared_ && std::isfinite(errors_.source) ? std::optional(errors_) : std::nullopt;
+  }
+
+ private:
+  static TensorMap widened(const TensorMap& inputs) {
+    TensorMap out = inputs;
+    for (auto& [name, value] : out) {
+      if (value.kind() != Datum::Kind::kTensor) continue;
+      const Tensor& t = value.tensor();
+      if (t.type() != DataType::kFloat16 && t.type() != DataType::kBFloat16) continue;
+      const std::vector<double> values = t.to_double();
+      const std::vector<float> floats(values.begin(), values.end());
+      value = Datum(Tensor::from<float>(t.shape(), std::span<const float>(floats)));
+    }
+    return out;
+  }
+
+  std::optional<Session> session_;
+  ReferenceErrors errors_;
+  bool compared_ = false;
+};
+
 }  // namespace
 
 double default_tolerance(const Model& model) {
@@ -129,7 +183,7 @@ double default_tolerance(const Model& model) {
          {"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "QuantizeLinear"})
       coarse = coarse || n.is(type);
   });
-  return coarse ? 2e-2 : 1e-4;
+  return coarse ? 2e-2 : kFloatTolerance;
 }
 
 Verification verify(const Model& source, const Model& result, const VerifyOptions& options) {
@@ -141,6 +195,8 @@ Verification verify(const Model& source, const Model& result, const VerifyOption
   const SessionOptions session_options{options.threads, nullptr};
   Session before = within("source", [&] { return Session(Plan::compile(source), session_options); });
   Session after = within("result", [&] { return Session(Plan::compile(result), session_options); });
+
+  Reference reference(source, options);
 
   Verification v;
   v.tolerance = options.tolerance.value_or(default_tolerance(source));
@@ -172,6 +228,7 @@ Verification verify(const Model& source, const Model& result, const VerifyOption
             c.worst_output = output;
           }
         }
+        reference.add(sample, *wanted, found);
         ++v.compared;
         v.largest_absolute = std::max(v.largest_absolute, c.absolute);
         v.largest_relative = std::max(v.largest_relative, c.relative);
@@ -181,6 +238,7 @@ Verification verify(const Model& source, const Model& result, const VerifyOption
       if (ran) break;  // equal sizes only where the source refuses different ones
     }
   }
+  v.reference = reference.errors();
   if (options.progress) options.progress(all.size(), all.size());
   return v;
 }

@@ -1,54 +1,21 @@
 // T5's relative position bias: ai.attune RelativePositionBias, and ONNX Runtime's operator of the same name.
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "ops/op.h"
 #include "ops/support/parallel_items.h"
 #include "ops/support/prepare.h"
+#include "ops/support/relative_position_buckets.h"
 
 namespace attune {
 namespace {
-
-// The bucket of key position - query position (Raffel et al. 2020, and transformers' T5Attention): half of the buckets
-// (of each sign, if bidirectional) are exact distances, the rest grow by powers up to max_distance.
-class Buckets {
- public:
-  Buckets(int64_t buckets, int64_t max_distance, bool bidirectional)
-      : buckets_(bidirectional ? buckets / 2 : buckets),
-        exact_(buckets_ / 2),
-        bidirectional_(bidirectional),
-        max_distance_(max_distance) {}
-
-  int64_t operator()(int64_t relative) const {
-    int64_t base = 0, distance = -relative;
-    if (bidirectional_) {
-      if (relative > 0) base = buckets_;
-      distance = std::abs(relative);
-    } else {
-      distance = std::max<int64_t>(distance, 0);
-    }
-    if (distance < exact_) return base + distance;
-    // float, as the original: the borders of buckets depend on its rounding.
-    const float position =
-        std::log(static_cast<float>(distance) / static_cast<float>(exact_)) /
-        static_cast<float>(std::log(static_cast<double>(max_distance_) / static_cast<double>(exact_))) *
-        static_cast<float>(buckets_ - exact_);
-    return base + std::min(exact_ + static_cast<int64_t>(position), buckets_ - 1);
-  }
-
- private:
-  int64_t buckets_, exact_;
-  bool bidirectional_;
-  int64_t max_distance_;
-};
 
 class RelativePositionBiasKernel : public Kernel {
  public:
   explicit RelativePositionBiasKernel(const KernelContext& context)
       : max_distance_(context.node().attr_int("max_distance", 128)),
         column_major_(context.node().domain() == "com.microsoft"),
-        bidirectional_(context.node().attr_int(column_major_ ? "is_bidirectional" : "bidirectional", 0) != 0) {}
+        bidirectional_(context.node().attr_int(column_major_ ? "is_bidirectional" : "bidirectional",
+                                               column_major_ ? 0 : 1) != 0) {}
 
   // table (buckets, H), query length, key length, and the position of the first query (0 if left out).
   void run(KernelCall& call) const override {
@@ -57,7 +24,7 @@ class RelativePositionBiasKernel : public Kernel {
     const int64_t queries = scalar(call, 1), keys = scalar(call, 2), offset = call.has(3) ? scalar(call, 3) : 0;
     const int64_t count = table.dim(0), heads = table.dim(1);
     if (count < (bidirectional_ ? 4 : 2)) fail_input(0, "more buckets", table.shape().to_string());
-    const Buckets bucket(count, max_distance_, bidirectional_);
+    const RelativePositionBuckets bucket(count, max_distance_, bidirectional_);
     // Along a diagonal the bucket is the same.
     std::vector<int64_t> buckets(static_cast<size_t>(std::max<int64_t>(0, queries + keys - 1)));
     for (size_t i = 0; i < buckets.size(); ++i) buckets[i] = bucket(static_cast<int64_t>(i) - (queries - 1) - offset);

@@ -37,15 +37,31 @@ Pat gelu_tanh(const Pat& x) {
   Pat square = Op("Mul")(x, x);
   Pat cube = one_of({}, {Op("Pow")(x, constant(3)), Op("Mul")(x, square)});
   Pat small = one_of({}, {Op("Mul")(cube, c), Op("Mul")(x, Op("Mul")(square, c)), Op("Mul")(square, Op("Mul")(x, c))});
-  Pat inner = Op("Mul")(Op("Add")(x, small), constant(std::sqrt(2 / std::numbers::pi), kTolerance));
+  Pat root = constant(std::sqrt(2 / std::numbers::pi), kTolerance);
+  // x (1 + 0.044715 x^2), with x taken out.
+  Pat ratio =
+      one_of({}, {Op("Mul")(Op("Mul")(x, c), x), Op("Mul")(square, c), Op("Mul")(Op("Pow")(x, constant(2)), c)});
+  Pat factor = Op("Add")(ratio, constant(1));
+  Pat inner = one_of({}, {Op("Mul")(Op("Add")(x, small), root), Op("Mul")(Op("Mul")(x, root), factor),
+                          Op("Mul")(Op("Mul")(x, factor), root)});
   return one_of({}, {half_times(x, Op("Tanh")(inner)), Op("Gelu").attr("approximate", std::string("tanh"))(x),
                      Op("FastGelu").domain("com.microsoft")(x)});
 }
 
 }  // namespace
 
+namespace {
+
+// x sigmoid(x)
+Pat silu(const Pat& x) {
+  return one_of({}, {Op("Mul")(x, Op("Sigmoid")(x)), Op("Swish").attr_or("alpha", 1.0F, 1.0F)(x),
+                     Op("Div")(x, Op("Add")(Op("Exp")(Op("Neg")(x)), constant(1)))});
+}
+
+}  // namespace
+
 std::vector<ActivationPattern> activations_of(const Pat& x) {
-  return {{"relu", Op("Relu")(x)}, {"tanh", Op("Tanh")(x)},     {"silu", Op("Mul")(x, Op("Sigmoid")(x))},
+  return {{"relu", Op("Relu")(x)}, {"tanh", Op("Tanh")(x)},     {"silu", silu(x)},
           {"gelu", gelu(x)},       {"gelu_tanh", gelu_tanh(x)}, {"sigmoid", Op("Sigmoid")(x)}};
 }
 

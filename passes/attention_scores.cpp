@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "passes/attention_node.h"
+#include "passes/uniform_value.h"
 
 namespace attune {
 
@@ -20,41 +21,46 @@ using pattern::Pat;
 
 namespace {
 
-enum MaskUse : size_t { kAdded, kKept, kFilled, kUnmasked };
+enum MaskUse : size_t { kAdded, kSubtracted, kKept, kFilled, kUnmasked };
 enum Guard : size_t { kGuarded, kGuardedByMask, kUnguarded };
+enum Floor : size_t { kFloored, kUnfloored };
 
 constexpr const char* kSteps[] = {"first mask", "mask"};
 
-// Added to the scores, or the condition under which they are kept, or under which a filler replaces them.
+// Added to the scores or subtracted, or the condition under which they are kept, or under which a filler replaces them.
 Pat masked(const std::string& name, const Pat& scores) {
   // A number added to all scores is no mask.
   Pat mask = where(any(name), "a mask", [](const Value& v, const Inference& known) { return !known.scalar(&v); });
   Pat filler = any(name + " filler");
   const std::string result = name + "ed scores";
-  return one_of(name + " use",
-                {Op("Add", result).replaced()(scores, mask), Op("Where", result).replaced()(mask, scores, filler),
-                 Op("Where", result).replaced()(mask, filler, scores), scores});
-}
-
-// The one value of all elements of a constant, a ConstantOfShape or an expanded scalar.
-std::optional<double> filler_value(const Value* v, const Inference& inference) {
-  if (!v) return std::nullopt;
-  if (const auto known = inference.scalar(v)) return known;
-  const Node* n = v->producer();
-  if (n && n->is("ConstantOfShape")) {
-    const Tensor* value = n->find<Tensor>("value");
-    return value ? value->to_double().at(0) : 0.0;
-  }
-  if (n && (n->is("Expand") || n->is("Cast"))) return filler_value(n->input(0), inference);
-  return std::nullopt;
+  return one_of(name + " use", {Op("Add", result).replaced()(scores, mask), Op("Sub", result).replaced()(scores, mask),
+                                Op("Where", result).replaced()(mask, scores, filler),
+                                Op("Where", result).replaced()(mask, filler, scores), scores});
 }
 
 // A filler that stands for "excluded": no score comes near it.
 constexpr double kLargestFiller = -1e4;
 
+double lowest_of(DataType type) {
+  if (type == DataType::kFloat16) return -65504;
+  return type == DataType::kDouble ? std::numeric_limits<double>::lowest()
+                                   : static_cast<double>(std::numeric_limits<float>::lowest());
+}
+
+bool is_lowest(const Value& v, const Inference& known) { return known.scalar(&v) == lowest_of(v.element_type()); }
+
 }  // namespace
 
-Pat masked_scores(const Pat& scores) { return masked("mask", masked("first mask", scores)); }
+bool absorbs_scores(double filler, DataType type) {
+  if (type == DataType::kFloat16) return filler <= -65504;
+  return filler <= -1e9;
+}
+
+Pat masked_scores(const Pat& scores) {
+  Pat all = masked("mask", masked("first mask", scores));
+  Pat lowest = where(pattern::scalar("lowest"), "the lowest number of its type", is_lowest);
+  return one_of("floor", {Op("Max")(all, lowest), all});
+}
 
 Pat softmax_weights(const Pat& scores) {
   Pat probs = Op("Softmax", "softmax").axis(-1).replaced()(optional(Op("Cast", "softmax input cast"), scores));
@@ -77,6 +83,14 @@ bool MaskReader::any_of_rank_at_least(const Match& match, int rank) {
 std::optional<Outcome> MaskReader::read() {
   for (const char* step : kSteps)
     if (auto refusal = read_step(step)) return refusal;
+  // Sums that overflow are raised to the lowest number, which a finite mask gives as well.
+  if (m_.choice("floor") == kFloored && mask_) {
+    if (is_condition()) {
+      filler_ = std::max(filler_, lowest_of(type_));
+    } else {
+      mask_ = b_.op("Max", {mask_, b_.scalar(lowest_of(type_), type_)});
+    }
+  }
   return check_guard();
 }
 
@@ -85,7 +99,7 @@ std::optional<Outcome> MaskReader::check_guard() const {
   if (m_.choice("guard") != kGuardedByMask) return std::nullopt;
   const Value* asked = m_["guard mask"];
   const char* last = m_.choice("mask use") != kUnmasked ? "mask" : "first mask";
-  if (m_.choice(std::string(last) + " use") != kAdded || m_[last] != asked)
+  if (m_.choice(std::string(last) + " use") != kAdded || m_.choice("floor") == kFloored || m_[last] != asked)
     return m_.refuse("guard mask", "is not the mask that is added to the scores");
   const auto &from = asked->tensor_type().shape, &to = m_.node("guard maximum")->output()->tensor_type().shape;
   if (!from || !to || from->empty() || from->size() != to->size() || !to->back().is(1) ||
@@ -99,27 +113,42 @@ std::optional<Outcome> MaskReader::read_step(const std::string& step) {
   if (use == kUnmasked) return std::nullopt;
   Value* mask = m_[step];
   if (auto refusal = check_shape(step, *mask)) return refusal;
-  if (mask_ && (use != kAdded || mask_->element_type() == DataType::kBool))
-    return m_.refuse(step, "two masks of which one is a condition can't be one mask");
-  if (use == kAdded) {
-    description_ = "added mask";
-    if (mask->element_type() != type_) mask = b_.op("Cast", {mask}, {{"to", static_cast<int64_t>(type_)}});
-    mask_ = mask_ ? b_.op("Add", {mask_, mask}) : mask;
-    return std::nullopt;
+  return use == kAdded || use == kSubtracted ? add(step, mask) : keep(step, mask);
+}
+
+std::optional<Outcome> MaskReader::add(const std::string& step, Value* mask) {
+  if (mask->element_type() != type_) mask = b_.op("Cast", {mask}, {{"to", static_cast<int64_t>(type_)}});
+  if (m_.choice(step + " use") == kSubtracted) mask = b_.op("Neg", {mask});
+  if (is_condition()) {
+    // Excluded scores are the filler plus this mask then, of which the scores would be absorbed, too.
+    if (!absorbs_scores(filler_, type_))
+      return m_.refuse(step, fmt::format("is added to scores that were filled with {:g}", filler_));
+    mask_ = b_.op("Where", {mask_, b_.scalar(0, type_), b_.scalar(filler_, type_)});
   }
-  if (auto refusal = read_condition(step, mask)) return refusal;
-  mask_ = mask;
+  description_ = "added mask";
+  mask_ = mask_ ? b_.op("Add", {mask_, mask}) : mask;
   return std::nullopt;
 }
 
-std::optional<Outcome> MaskReader::read_condition(const std::string& step, Value*& mask) {
-  const auto filler = filler_value(m_[step + " filler"], m_.inference());
+std::optional<Outcome> MaskReader::keep(const std::string& step, Value* mask) {
+  const auto filler = uniform_value(m_[step + " filler"], m_.inference());
   if (!filler) return m_.refuse(step + " filler", "is not a constant");
   if (*filler > kLargestFiller)
     return m_.refuse(step + " filler", fmt::format("{} is too large to exclude a position from the softmax", *filler));
-  mean_if_empty_ = std::isfinite(*filler);
-  description_ = fmt::format("condition as mask, filled with {:.6g}", *filler);
   if (m_.choice(step + " use") == kFilled) mask = b_.op("Not", {mask});
+  if (mask_ && is_condition()) {
+    if (*filler != filler_)
+      return m_.refuse(step, fmt::format("fills with {:g}, another mask with {:g}", *filler, filler_));
+    mask_ = b_.op("And", {mask_, mask});
+  } else if (mask_) {
+    if (!absorbs_scores(*filler, type_))
+      return m_.refuse(step, fmt::format("fills scores to which a mask was added with {:g}", *filler));
+    mask_ = b_.op("Where", {mask, mask_, b_.scalar(*filler, type_)});
+  } else {
+    mask_ = mask;
+    filler_ = *filler;
+    description_ = fmt::format("condition as mask, filled with {:.6g}", *filler);
+  }
   return std::nullopt;
 }
 
@@ -152,12 +181,15 @@ bool is_used_outside(const Match& match, const Value& value) {
 
 std::vector<ShownValue> MaskReader::masked() const {
   std::vector<ShownValue> values;
+  bool added = m_.choice("floor") == kUnfloored;  // all of them
   for (const std::string step : kSteps) {
     const size_t use = m_.choice(step + " use");
     if (use == kUnmasked) continue;
-    values.push_back({m_.node(step + "ed scores")->output(), use == kAdded || !mean_if_empty_ ? "biased" : ""});
-    if (values.size() == 2) values.front().output = "";
+    added = added && (use == kAdded || use == kSubtracted);
+    values.push_back({m_.node(step + "ed scores")->output(), ""});
   }
+  const bool excluded = values.size() == 1 && m_.choice("floor") == kUnfloored && is_condition() && !mean_if_empty();
+  if (!values.empty() && (added || excluded)) values.back().output = "biased";
   return values;
 }
 

@@ -1,6 +1,7 @@
 // What the attention rules share: from scores over masks and the softmax to weights.
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,7 +11,10 @@
 
 namespace attune {
 
-// Up to two masks around `scores`, captured as "first mask" and "mask".
+// True for a filler that absorbs every score of the type: a row of nothing else is uniform.
+bool absorbs_scores(double filler, DataType type);
+
+// Up to two masks around `scores`, captured as "first mask" and "mask", and a floor at the type's lowest number.
 pattern::Pat masked_scores(const pattern::Pat& scores);
 // The softmax over the last axis ("softmax"), with Casts around it and a guard against rows that are all NaN.
 pattern::Pat softmax_weights(const pattern::Pat& scores);
@@ -35,15 +39,18 @@ class MaskReader {
   Value* mask();
   // The scores with each mask.
   std::vector<ShownValue> masked() const;
-  bool mean_if_empty() const { return mean_if_empty_; }
+  // What a row without positions gets: true: the mean (its filler was finite).
+  bool mean_if_empty() const { return is_condition() && std::isfinite(filler_); }
   const std::string& description() const { return description_; }
   // True if some mask has so many dimensions.
   static bool any_of_rank_at_least(const pattern::Match& match, int rank);
 
  private:
   std::optional<pattern::Outcome> read_step(const std::string& step);
-  std::optional<pattern::Outcome> read_condition(const std::string& step, Value*& mask);
+  std::optional<pattern::Outcome> add(const std::string& step, Value* mask);
+  std::optional<pattern::Outcome> keep(const std::string& step, Value* mask);
   std::optional<pattern::Outcome> check_guard() const;
+  bool is_condition() const { return mask_ && mask_->element_type() == DataType::kBool; }
   std::optional<pattern::Outcome> check_shape(const std::string& step, const Value& mask) const;
 
   const pattern::Match& m_;
@@ -51,7 +58,7 @@ class MaskReader {
   const Value& scores_;
   DataType type_;
   Value* mask_ = nullptr;
-  bool mean_if_empty_ = false;
+  double filler_ = 0;  // of a condition
   std::string description_ = "no mask";
 };
 

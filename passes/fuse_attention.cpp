@@ -80,8 +80,8 @@ class AttentionRewrite {
     key_transposed_ = m_["key"];
     value_ = m_["value"];
     const int rank = query_->tensor_type().rank();
-    if (rank != 3 && rank != 4)
-      return m_.refuse("query", fmt::format("expected rank 3 or 4, found {}", describe(query_)));
+    if (rank < 3 || rank > 5)
+      return m_.refuse("query", fmt::format("expected rank 3, 4 or 5, found {}", describe(query_)));
     for (Value* v : {key_transposed_, value_})
       if (v->tensor_type().rank() != rank)
         return m_.refuse(v == value_ ? "value" : "key", fmt::format("expected rank {}, found {}", rank, describe(v)));
@@ -94,11 +94,35 @@ class AttentionRewrite {
       if (!may_be_equal(q.dim(axis), k.dim(axis)) || !may_be_equal(q.dim(axis), v.dim(axis)))
         return m_.refuse("scores", fmt::format("query {}, keys {} and values {} are broadcast against each other",
                                                describe(query_), describe(key_transposed_), describe(value_)));
+    if (rank == 5) {
+      merge_streams();
+      return std::nullopt;
+    }
     // A mask over (B*H, Tq, Tk) can't be said once heads are an axis of their own.
     if (rank == 3 && (m_.node("unfold") || !MaskReader::any_of_rank_at_least(m_, 3))) unfold_heads();
     if ((m_.node("unfold") || m_.node("fold")) && !unfolded_)
       return m_.refuse("unfold", "the scores are reshaped, but query, key and values are not batch x heads folded");
     return std::nullopt;
+  }
+
+  // (B, N, H, T, E), attention in N streams (ProphetNet's n-grams): N is a part of the batch.
+  void merge_streams() {
+    streams_of_ = query_;
+    value_of_streams_ = value_;
+    for (Value** v : {&query_, &key_transposed_, &value_}) *v = without_streams(*v);
+  }
+
+  Value* without_streams(Value* x) {
+    Value* rest = b_.op("Slice", {b_.op("Shape", {x}), b_.integers({2}), b_.integers({5})});
+    return b_.op("Reshape", {x, b_.op("Concat", {b_.integers({-1}), rest}, {{"axis", int64_t{0}}})});
+  }
+
+  // A mask over streams repeats over those of its axes that have size 1.
+  Value* mask_without_streams(Value* mask) {
+    if (!mask || mask->tensor_type().rank() < 4) return mask;
+    Value* streams = b_.op("Slice", {b_.op("Shape", {streams_of_}), b_.integers({0}), b_.integers({2})});
+    Value* target = b_.op("Concat", {streams, b_.integers({1, 1, 1})}, {{"axis", int64_t{0}}});
+    return without_streams(b_.op("Expand", {mask, target}));
   }
 
   // The scores in front of masks: with heads unfolded they are what the Reshape around the mask gives.
@@ -190,6 +214,8 @@ class AttentionRewrite {
       return m_.refuse("softmax", "scores and weights are also used outside of the attention");
     if (row_wanted_ && m_.node("row weights")->output()->element_type() != type_)
       return m_.refuse("softmax", "is also used outside of the attention, in another type");
+    if (shown_.value && streams_of_)
+      return m_.refuse("softmax", "is also used outside of the attention, over several streams");
     if (shown_.value && unfolded_)
       return m_.refuse("softmax", "is also used outside of the attention, with batch and heads folded");
     return std::nullopt;
@@ -201,7 +227,7 @@ class AttentionRewrite {
     parts.inputs[kAttentionQuery] = query_;
     parts.inputs[kAttentionKey] = key_ ? key_ : b_.transpose(key_transposed_, swap_last(rank));
     parts.inputs[kAttentionValue] = value_;
-    parts.inputs[kAttentionMask] = mask.mask();
+    parts.inputs[kAttentionMask] = streams_of_ ? mask_without_streams(mask.mask()) : mask.mask();
     parts.attributes["scale"] = static_cast<float>(scale_);
     if (mask.mean_if_empty()) parts.attributes["empty_row"] = std::string("mean");
     const auto heads = query_->tensor_type().dim(1).constant();
@@ -228,6 +254,12 @@ class AttentionRewrite {
   }
 
   Value* result(const Node& node) {
+    if (streams_of_) {
+      Value* sizes = b_.op("Slice", {b_.op("Shape", {streams_of_}), b_.integers({0}), b_.integers({4})});
+      Value* width = b_.op("Slice", {b_.op("Shape", {value_of_streams_}), b_.integers({4}), b_.integers({5})});
+      return b_.op("Reshape",
+                   {node.output(kAttentionContext), b_.op("Concat", {sizes, width}, {{"axis", int64_t{0}}})});
+    }
     if (!unfolded_) return node.output(kAttentionContext);
     // Back to (B*H, Tq, F), as the users expect; their own Reshape usually undoes it.
     Value* sizes = b_.op("Slice", {b_.op("Shape", {folded_query_}), b_.integers({0}), b_.integers({2})});
@@ -242,6 +274,7 @@ class AttentionRewrite {
   const Match& m_;
   Builder& b_;
   Value *query_ = nullptr, *key_ = nullptr, *key_transposed_ = nullptr, *value_ = nullptr, *folded_query_ = nullptr;
+  Value *streams_of_ = nullptr, *value_of_streams_ = nullptr;  // of rank 5, as they came
   DataType type_ = DataType::kUndefined;
   double scale_ = 1, softcap_ = 0;
   ShownValue shown_;

@@ -15,6 +15,7 @@ using pattern::constant;
 using pattern::Match;
 using pattern::one_of;
 using pattern::Op;
+using pattern::optional;
 using pattern::Outcome;
 using pattern::Pat;
 
@@ -46,7 +47,12 @@ Pat by_root_mean_square(const Pat& x) {
   return one_of("quotient", {Op("Div")(x, root), Op("Mul")(x, inverse)});
 }
 
-Pat rms_pattern() { return Op("Mul", "scaled")(by_root_mean_square(any("x")), any("scale")); }
+// 16-bit states are often normalized in float32, and cast back before or after the scale.
+Pat rms_pattern() {
+  Pat wide = one_of("wide", {Op("Cast", "widened").shared()(any("narrow x")), any("x")});
+  Pat normalized = optional(Op("Cast", "narrowed"), by_root_mean_square(wide));
+  return Op("Mul", "scaled")(normalized, any("scale"));
+}
 
 Pat layer_pattern() {
   Pat x = any("x");
@@ -55,15 +61,15 @@ Pat layer_pattern() {
 }
 
 // Constant vectors as long as the last axis, which is all that the nodes take.
-std::optional<Outcome> check_parameters(const Match& m) {
-  const Dim width = m["x"]->tensor_type().dim(-1);
+std::optional<Outcome> check_parameters(const Match& m, const Value& x) {
+  const Dim width = x.tensor_type().dim(-1);
   for (const char* name : {"scale", "bias"}) {
     const Value* v = m[name];
     if (v && (!v->constant() || v->tensor_type().rank() != 1 || !(v->tensor_type().dim(0) == width)))
       return m.refuse(name, fmt::format("{} is not a constant vector as long as the last axis of {}",
-                                        v->type().to_string(), m["x"]->type().to_string()));
+                                        v->type().to_string(), x.type().to_string()));
   }
-  if (!is_float(m["x"]->element_type())) return m.refuse("x", "is not a float tensor");
+  if (!is_float(x.element_type())) return m.refuse("x", "is not a float tensor");
   return std::nullopt;
 }
 
@@ -71,10 +77,20 @@ Attributes attributes_of(const Match& m, const char* kind) {
   return {{"kind", std::string(kind)}, {"epsilon", static_cast<float>(*m.number("epsilon"))}};
 }
 
+// The states to normalize: before the Cast to float32, if there is one back to their type.
+Value* states_of(const Match& m) {
+  if (!m.node("widened")) return m["x"];
+  const bool back = m.node("narrowed") && m.node("narrowed")->output()->element_type() == m["narrow x"]->element_type();
+  return back ? m["narrow x"] : m.node("widened")->output();
+}
+
 Outcome rewrite_rms(const Match& m, Builder& b) {
-  if (auto refusal = check_parameters(m)) return *refusal;
-  const Node* n = b.node(std::string(kAttuneDomain), kResidualNormalization, {m["x"], nullptr, m["scale"]}, 1,
-                         attributes_of(m, "rms"));
+  Value* x = states_of(m);
+  if (auto refusal = check_parameters(m, *x)) return *refusal;
+  if (x->element_type() != m.root()->element_type() || x->element_type() != m["scale"]->element_type())
+    return m.refuse("scale", "is of another type than the states");
+  const Node* n =
+      b.node(std::string(kAttuneDomain), kResidualNormalization, {x, nullptr, m["scale"]}, 1, attributes_of(m, "rms"));
   return n->output();
 }
 
@@ -82,7 +98,7 @@ Outcome rewrite_rms(const Match& m, Builder& b) {
 constexpr int64_t kLayerNormalizationOpset = 17;
 
 Outcome rewrite_layer(const Match& m, Builder& b) {
-  if (auto refusal = check_parameters(m)) return *refusal;
+  if (auto refusal = check_parameters(m, *m["x"])) return *refusal;
   if (b.opset() >= kLayerNormalizationOpset)
     return b.op("LayerNormalization", {m["x"], m["scale"], m["bias"]},
                 {{"axis", int64_t{-1}}, {"epsilon", static_cast<float>(*m.number("epsilon"))}});

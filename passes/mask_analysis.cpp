@@ -24,8 +24,15 @@ struct Element {
 
 using Sizes = std::map<std::string, Dim, std::less<>>;  // of index symbols
 
+// Lengths and positions may be negative, which sizes are not.
+bool has_elements(const Dim& e) {
+  const auto symbols = e.symbols();
+  return std::any_of(symbols.begin(), symbols.end(), [](const std::string& s) { return s.starts_with("$"); });
+}
+
 // Whether `e` >= 0 for all indices: each at the end of its axis where `e` is smallest.
 bool is_never_negative(const Dim& e, const Sizes& sizes) {
+  if (has_elements(e)) return false;
   const auto summands = e.summands();
   if (!summands) return e.at_least(0);
   std::map<std::string, Dim, std::less<>> smallest;
@@ -58,9 +65,12 @@ class Analyzer {
     if (const auto it = known_.find(key); it != known_.end()) return it->second;
     Element e = follow(*v, at, depth + 1);
     if (e.tree && size_of(e.tree) > kMaxTreeSize) e = {};
+    if (!e.understood()) e = opaque(*v, at);
     known_.emplace(key, e);
     return e;
   }
+
+  const std::map<std::string, IntegerElement, std::less<>>& elements() const { return elements_; }
 
   static MaskTreePtr tree_of(const Element& e) {
     if (e.tree) return e.tree;
@@ -122,12 +132,27 @@ class Analyzer {
     return false;
   }
 
-  // An element of a mask of 0 and 1.
-  static Element input(const Value& v, const Dims& at) {
+  static bool all_known(const Dims& at) {
+    return std::all_of(at.begin(), at.end(), [](const Dim& d) { return d.known(); });
+  }
+
+  // An element of a mask of 0 and 1, or a length or position.
+  Element input(const Value& v, const Dims& at) {
     const DataType type = v.element_type();
-    if (type != DataType::kBool && (!is_integer(type) || selects_rows(v))) return {};
-    if (std::any_of(at.begin(), at.end(), [](const Dim& d) { return !d.known(); })) return {};
+    if (type != DataType::kBool && (!is_integer(type) || at.size() < 2 || selects_rows(v))) return {};
+    if (!all_known(at)) return {};
     return {{}, make_node({&v, at, {}}, make_leaf(1), make_leaf(0))};
+  }
+
+  // An element that can't be followed: a condition, or a length or position.
+  Element opaque(const Value& v, const Dims& at) {
+    const DataType type = v.element_type();
+    if (!all_known(at)) return {};
+    if (type == DataType::kBool) return {{}, make_node({&v, at, {}}, make_leaf(1), make_leaf(0))};
+    if ((type != DataType::kInt64 && type != DataType::kInt32) || at.size() > 1) return {};
+    const std::string symbol = fmt::format("${}{}", static_cast<const void*>(&v), to_string(at));
+    elements_.emplace(symbol, IntegerElement{&v, at});
+    return {Dim::symbol(symbol), nullptr};
   }
 
   Element node(const Node& n, const Dims& at, int depth) {
@@ -148,6 +173,7 @@ class Analyzer {
     if (type == "Gather") return gathered(n, at, depth);
     if (type == "Where") return chosen(n, at, depth);
     if (type == "Not") return mapped(n, at, depth, [](const auto& x) { return x[0] == 0 ? 1.0 : 0.0; });
+    if (type == "Neg") return mapped(n, at, depth, [](const auto& x) { return -x[0]; });
     return elementwise(n, at, depth);
   }
 
@@ -232,7 +258,7 @@ class Analyzer {
       Dim start = (*starts)[i];
       if (steps[i] != 1 || !start.known()) return {};
       if (const auto c = start.constant(); c && *c < 0) start = (*shape)[axis] + start;
-      if (!start.at_least(0)) return {};
+      if (has_elements(start) || !start.at_least(0)) return {};
       own[axis] = own[axis] + start;
     }
     return element(n.input(0), own, depth);
@@ -327,7 +353,7 @@ class Analyzer {
     if (at.size() + 1 != data->size() + r) return {};
     const Dims where(at.begin() + static_cast<std::ptrdiff_t>(a), at.begin() + static_cast<std::ptrdiff_t>(a + r));
     const Dim index = affine_of(element(n.input(1), where, depth));
-    if (!index.known() || !index.at_least(0)) return {};
+    if (!index.known() || has_elements(index) || !index.at_least(0)) return {};
     Dims own(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(a));
     own.push_back(index);
     own.insert(own.end(), at.begin() + static_cast<std::ptrdiff_t>(a + r), at.end());
@@ -388,21 +414,42 @@ class Analyzer {
   const Inference& inference_;
   Sizes sizes_;
   std::map<std::pair<const Value*, std::string>, Element> known_;
+  std::map<std::string, IntegerElement, std::less<>> elements_;
 };
 
 }  // namespace
 
-MaskTreePtr analyze_mask(const Value& mask, const Inference& inference) {
-  const int rank = mask.tensor_type().rank();
-  if (rank < 0) return nullptr;
+namespace {
+
+// The element (@0, ..., @rank-1); where an axis has size 1 its index is 0.
+Element element_of(const Value& v, const Inference& inference,
+                   std::map<std::string, IntegerElement, std::less<>>& used) {
   Dims at;
   Sizes sizes;
-  for (int axis = 0; axis < rank; ++axis) {
-    const Dim size = mask.tensor_type().dim(axis), symbol = index_symbol(static_cast<size_t>(axis));
+  for (int axis = 0; axis < v.tensor_type().rank(); ++axis) {
+    const Dim size = v.tensor_type().dim(axis), symbol = index_symbol(static_cast<size_t>(axis));
     at.push_back(size.is(1) ? Dim(0) : symbol);
     sizes.emplace(symbol.as_symbol(), size);
   }
-  return Analyzer::tree_of(Analyzer(inference, std::move(sizes)).element(&mask, at));
+  Analyzer analyzer(inference, std::move(sizes));
+  Element e = analyzer.element(&v, at);
+  used = analyzer.elements();
+  return e;
+}
+
+}  // namespace
+
+MaskMeaning analyze_mask(const Value& mask, const Inference& inference) {
+  MaskMeaning meaning;
+  if (mask.tensor_type().has_rank()) meaning.tree = Analyzer::tree_of(element_of(mask, inference, meaning.elements));
+  return meaning;
+}
+
+Dim analyze_integers(const Value& value, const Inference& inference) {
+  std::map<std::string, IntegerElement, std::less<>> used;
+  if (!value.tensor_type().has_rank()) return {};
+  const Element e = element_of(value, inference, used);
+  return used.empty() ? e.affine : Dim();
 }
 
 }  // namespace attune

@@ -25,6 +25,13 @@ std::vector<MaskAtom> MaskTree::atoms(const MaskTreePtr& tree) {
   return out;
 }
 
+std::vector<double> MaskTree::leaves(const MaskTreePtr& tree) {
+  if (!tree->atom) return {tree->leaf};
+  std::vector<double> out = leaves(tree->yes), rest = leaves(tree->no);
+  out.insert(out.end(), rest.begin(), rest.end());
+  return out;
+}
+
 double MaskTree::evaluate(const MaskTreePtr& tree, const std::map<std::string, bool>& answers) {
   const MaskTree* t = tree.get();
   while (t->atom) t = (answers.at(t->atom->key()) ? t->yes : t->no).get();

@@ -32,6 +32,8 @@ class MaskTree {
 
   // The distinct atoms, in order.
   static std::vector<MaskAtom> atoms(const MaskTreePtr& tree);
+  // The values of its leaves.
+  static std::vector<double> leaves(const MaskTreePtr& tree);
   // The leaf that answers lead to (`answers` in the order of atoms()).
   static double evaluate(const MaskTreePtr& tree, const std::map<std::string, bool>& answers);
 };

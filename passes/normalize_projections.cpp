@@ -106,7 +106,8 @@ pattern::Rule split() {
   return {"normalize_packed_projection", node, [](const Match& m, Builder& b) -> Outcome {
             if (const std::string reason = why_not_cut(m); !reason.empty()) return m.refuse("projection", reason);
             const Node& n = *m.node("split");
-            if (projection(m)->uses().size() > 1) return m.refuse("projection", "is also used as a whole");
+            if (projection(m)->uses().size() > 1 || projection(m)->is_graph_output())
+              return m.refuse("projection", "is also used as a whole");
             std::vector<Value*> parts;
             int64_t begin = 0;
             for (size_t i = 0; i < n.output_count(); ++i) {
@@ -178,7 +179,8 @@ pattern::Rule split_of_heads() {
   return {"normalize_packed_projection", node, [](const Match& m, Builder& b) -> Outcome {
             if (const std::string reason = why_not_heads(m); !reason.empty()) return m.refuse("heads", reason);
             const Node& n = *m.node("split");
-            if (m["transposed"]->uses().size() > 1) return m.refuse("transposed", "is also used as a whole");
+            if (m["transposed"]->uses().size() > 1 || m["transposed"]->is_graph_output())
+              return m.refuse("transposed", "is also used as a whole");
             std::vector<Value*> parts;
             int64_t begin = 0;
             for (size_t i = 0; i < n.output_count(); ++i) {
@@ -287,6 +289,17 @@ pattern::Rule transposed_projection() {
           }};
 }
 
+// Transpose(s x) = s Transpose(x)
+pattern::Rule transposed_scale() {
+  Pat x = any("x"), factor = pattern::scalar("factor");
+  Pat scaled = one_of("scaling", {Op("Mul", "scaled")(x, factor), Op("Div", "scaled by")(x, factor)});
+  return {"normalize_projection", Op("Transpose").attr("perm", {1, 0, 2})(scaled),
+          [](const Match& m, Builder& b) -> Outcome {
+            if (m["x"]->tensor_type().rank() != 3) return m.refuse("x", "is not of rank 3");
+            return b.op(m.choice("scaling") == 0 ? "Mul" : "Div", {b.transpose(m["x"], {1, 0, 2}), m["factor"]});
+          }};
+}
+
 }  // namespace
 
 namespace rules {
@@ -298,7 +311,7 @@ std::vector<pattern::Rule> projection_forms() {
 }  // namespace rules
 
 size_t normalize_projections(PassContext& context) {
-  const std::vector<pattern::Rule> list = {transposed_projection()};
+  const std::vector<pattern::Rule> list = {transposed_projection(), transposed_scale()};
   return pattern::apply_rules(list, context, false);
 }
 

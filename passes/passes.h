@@ -41,9 +41,12 @@ size_t fuse_attention_scale(PassContext&);
 size_t fuse_qkv_projection(PassContext&);
 // Masks in their cheapest exact form: as the attribute `causal`, as a condition over keys, or none.
 size_t simplify_masks(PassContext&);
+// T5's position bias from its buckets.
+size_t fuse_position_bias(PassContext&);
 size_t fuse_normalization(PassContext&);
 size_t fuse_residual_normalization(PassContext&);
 size_t fuse_linear(PassContext&);
+size_t fuse_gelu(PassContext&);
 
 // Copies the nodes and constants of `body` in front of `node`, with values replaced by `mapping` (a null: left out),
 // which receives the copies. Gives the copies of the body's outputs.

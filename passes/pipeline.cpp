@@ -39,6 +39,7 @@ constexpr Pass kPipeline[] = {
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
     {"fuse_attention_groups", "Key heads repeated for groups of query heads are given once.", fuse_attention_groups},
     {"fuse_attention_cache", "Concatenations with earlier keys and values move into Attention.", fuse_attention_cache},
+    {"fuse_attention_scale", "Factors of queries and keys become the scale of Attention.", fuse_attention_scale},
     {"fuse_attention_heads", "The reshapes and transposes of heads move into Attention.", fuse_attention_heads},
     {"normalize_projections", "Transposes of batch and time move in front of linear layers.", normalize_projections},
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
@@ -46,9 +47,11 @@ constexpr Pass kPipeline[] = {
     {"fuse_qkv_projection", "The linear layers in front of queries, keys and values move into Attention.",
      fuse_qkv_projection},
     {"simplify_masks", "Masks become causal, a condition over keys, or nothing, where that is proven.", simplify_masks},
+    {"fuse_position_bias", "A table looked up by T5's buckets of distances becomes one node.", fuse_position_bias},
     {"fuse_normalization", "Layer and root-mean-square normalization written out become one node.", fuse_normalization},
     {"fuse_residual_normalization", "A sum in front of a normalization moves into it.", fuse_residual_normalization},
     {"fuse_linear", "Bias, activation and residual move into the linear layer.", fuse_linear},
+    {"fuse_gelu", "GELU written out, behind no linear layer, becomes one node.", fuse_gelu},
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
 };
 

@@ -1,12 +1,16 @@
-// Attention(..., mask) whose mask is proven to be causal, padding of keys, both, or nothing
+// Attention(..., mask) whose mask is proven to be causal, lengths of keys, padding of keys, several of these, or
+// nothing; else as a condition, where it only sees and excludes
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "passes/attention_node.h"
+#include "passes/attention_scores.h"
 #include "passes/mask_analysis.h"
 #include "passes/passes.h"
+#include "passes/size_builder.h"
 
 namespace attune {
 namespace {
@@ -19,15 +23,25 @@ using pattern::Outcome;
 // A filler from here on excludes a position where the row sees something.
 constexpr double kLargestFiller = -1e4;
 
-// A filler that absorbs every score of the type: a row of nothing else is the mean.
-bool absorbs(double filler, DataType type) {
-  if (type == DataType::kFloat16) return filler <= -65504;
-  return filler <= -1e9;
-}
+// What a mask asks about a query and a key.
+enum class Question {
+  kCausal,   // key <= query + offset
+  kLengths,  // key < lengths
+  kPadding   // an input mask
+};
+
+struct Condition {
+  Question question;
+  std::string key;       // of its atom
+  bool seen_if = true;   // the answer that lets a position be seen
+  Dim bound;             // the offset, or the length
+  const MaskAtom* atom;  // kPadding
+};
 
 class MaskRewrite {
  public:
-  MaskRewrite(const Match& m, Builder& b) : m_(m), b_(b), parts_(*m.node("attention")) {}
+  MaskRewrite(const Match& m, Builder& b, Graph& outermost)
+      : m_(m), b_(b), sizes_(outermost, &b.inference()), parts_(*m.node("attention")) {}
 
   Outcome run() {
     mask_ = parts_.inputs[kAttentionMask];
@@ -36,17 +50,61 @@ class MaskRewrite {
       if (parts_.inputs[i]) return m_.refuse("attention", "has positions beside the mask");
     if (parts_.attributes.contains("causal") || parts_.attributes.contains("window"))
       return m_.refuse("attention", "is causal beside the mask");
-    if (!is_condition() && is_used(*m_.node("attention"), kAttentionWeights) &&
-        m_.node("attention")->attr_string("weights_output", "") == "biased")
-      return m_.refuse("attention", "shows its scores with the mask added");
-    tree_ = analyze_mask(*mask_, m_.inference());
-    if (!tree_) return m_.refuse("mask", "it is not computed from positions and input masks alone");
-    if (const std::string reason = classify(); !reason.empty()) return m_.refuse("mask", reason);
+    const std::string reason = read(mask_);
+    if (!reason.empty()) {
+      Value* whole = mask_;
+      if (take_summand()) return build();
+      mask_ = whole;
+      read(whole);
+      return meaning_.tree ? as_condition(reason) : m_.refuse("mask", reason);
+    }
     if (is_simple_already()) return m_.refuse("mask", "is in its simplest form");
     return build();
   }
 
  private:
+  // Reads what `mask` asks; gives the reason if that can't be said.
+  std::string read(Value* mask) {
+    mask_ = mask;
+    conditions_.clear();
+    atoms_.clear();
+    fillers_.clear();
+    mean_if_empty_ = false;
+    meaning_ = analyze_mask(*mask, m_.inference());
+    if (!meaning_.tree) return "it is not computed from positions and input masks alone";
+    atoms_ = MaskTree::atoms(meaning_.tree);
+    return classify();
+  }
+
+  // Of a sum (a position bias and a causal mask), the summand that is causality or lengths; the other one stays.
+  bool take_summand() {
+    const Node* sum = mask_->producer();
+    if (!sum || !sum->is("Add")) return false;
+    for (const size_t i : {0, 1}) {
+      if (!read(sum->input(i)).empty() || condition(Question::kPadding)) continue;
+      // A summand that excludes by itself would count in rows where both exclude.
+      const bool excludes_alone = std::all_of(fillers_.begin(), fillers_.end(), [](double f) { return std::isinf(f); });
+      if (!excludes_alone && !is_small(*sum->input(1 - i))) continue;
+      rest_ = sum->input(1 - i);
+      return true;
+    }
+    return false;
+  }
+
+  // Numbers out of a constant table, none of which could exclude a position.
+  static bool is_small(const Value& v, int depth = 0) {
+    if (const Tensor* t = v.constant()) {
+      const std::vector<double> values = t->to_contiguous().to_double();
+      return std::all_of(values.begin(), values.end(), [](double x) { return std::abs(x) < -kLargestFiller; });
+    }
+    const Node* n = v.producer();
+    if (!n || depth > 8) return false;
+    for (const char* type :
+         {"Gather", "Transpose", "Unsqueeze", "Squeeze", "Reshape", "Slice", "Expand", "Cast", "Identity"})
+      if (n->is(type)) return is_small(*n->input(0), depth + 1);
+    return false;
+  }
+
   bool is_condition() const { return mask_->element_type() == DataType::kBool; }
 
   // Whether the leaf lets the position be seen; nothing if it does neither that nor exclude it.
@@ -74,109 +132,234 @@ class MaskRewrite {
     return parts_.inputs[kAttentionPastKey] ? parts_.inputs[kAttentionPastKey]->tensor_type().dim(2) : Dim(0);
   }
 
+  const Condition* condition(Question question) const {
+    for (const Condition& c : conditions_)
+      if (c.question == question) return &c;
+    return nullptr;
+  }
+
   std::string classify() {
-    for (const MaskAtom& atom : MaskTree::atoms(tree_)) {
-      if (atom.input) {
-        if (padding_) return "it depends on more than one input mask";
-        if (atom.indices != Dims{index(4), index(1)} || !covers(*atom.input))
-          return "it reads an input mask at other places than (batch, key)";
-        padding_ = atom;
-      } else {
-        if (causal_) return "it compares positions in more than one way";
-        const Dim hidden = index(1) - index(2) - past() - 1;  // >= 0: the key comes after the query
-        if (!(atom.expression == hidden) && !(atom.expression == Dim(-1) - hidden))
-          return fmt::format("it compares positions in a way that is not causal: {} >= 0", atom.expression.to_string());
-        causal_ = atom;
-        visible_if_true_ = !(atom.expression == hidden);
-      }
+    for (const MaskAtom& atom : atoms_) {
+      Condition c{Question::kPadding, atom.key(), true, {}, &atom};
+      if (std::string reason = atom.input ? read_padding(atom) : read_comparison(atom, c); !reason.empty())
+        return reason;
+      if (condition(c.question)) return "it asks the same kind of question in more than one way";
+      conditions_.push_back(std::move(c));
     }
     return check_leaves();
   }
 
-  // The mask is the conjunction of what it asks, and its fillers are one that can be said.
-  std::string check_leaves() {
-    for (const bool padding_is_one : {true, false}) {
-      std::set<double> fillers;
-      if (is_conjunction(padding_is_one, fillers)) {
-        padded_where_zero_ = padding_is_one;
-        return check_fillers(fillers);
-      }
-    }
-    return "it is not a conjunction of causality and one input mask";
+  std::string read_padding(const MaskAtom& atom) const {
+    if (atom.indices != Dims{index(4), index(1)} || !covers(*atom.input))
+      return "it reads an input mask at other places than (batch, key)";
+    return {};
   }
 
-  bool is_conjunction(bool padding_is_one, std::set<double>& fillers) const {
-    for (const bool c : {false, true})
-      for (const bool p : {false, true}) {
-        std::map<std::string, bool> answers;
-        if (causal_) answers[causal_->key()] = c;
-        if (padding_) answers[padding_->key()] = p;
-        const double leaf = MaskTree::evaluate(tree_, answers);
-        const auto seen = sees(leaf);
-        const bool wanted = (!causal_ || c == visible_if_true_) && (!padding_ || p == padding_is_one);
-        if (seen != wanted) return false;
-        if (!wanted) fillers.insert(leaf);
+  // expression >= 0 as key <= query + offset, or key < length.
+  std::string read_comparison(const MaskAtom& atom, Condition& c) const {
+    const std::string other =
+        fmt::format("it compares positions in a way that is not causal: {} >= 0", atom.expression.to_string());
+    const Dim key = index(1), query = index(2);
+    const auto key_sign = sign_of(atom.expression, key), query_sign = sign_of(atom.expression, query);
+    if (key_sign == 0 || (query_sign != 0 && query_sign != -key_sign)) return other;
+    c.seen_if = key_sign < 0;
+    // The expression where the position is seen: query + bound - key, or bound - 1 - key.
+    const Dim seen = c.seen_if ? atom.expression : Dim(-1) - atom.expression;
+    c.question = query_sign != 0 || key.is(0) ? Question::kCausal : Question::kLengths;
+    c.bound = c.question == Question::kCausal ? seen + key - query : seen + key + 1;
+    for (const std::string& symbol : c.bound.symbols())
+      if (symbol.starts_with("@")) return other;
+    return can_say(c) ? std::string() : other;
+  }
+
+  // 1, -1 or 0: the factor of an index in a sum; 0 for other factors, too.
+  static int sign_of(const Dim& e, const Dim& index) {
+    const auto summands = e.summands();
+    if (!summands || index.is(0)) return 0;
+    for (const Dim::Summand& s : *summands)
+      if (s.symbols.size() == 1 && s.symbols[0] == index.as_symbol() && std::abs(s.factor) == 1)
+        return static_cast<int>(s.factor);
+    return 0;
+  }
+
+  // Whether the bound can be given as an input: a size, or an element of a tensor of lengths, one for each batch.
+  bool can_say(const Condition& c) const {
+    if (c.question == Question::kCausal && c.bound == past()) return true;
+    Dim sizes = c.bound;
+    if (const IntegerElement* e = element_in(c.bound, sizes)) {
+      const TensorType &type = e->tensor->tensor_type(), &mask = mask_->tensor_type();
+      const bool one = type.rank() == 0 || type.dim(0).is(1);
+      if (!one && (e->indices != Dims{index(4)} || mask.rank() != 4 || !(type.dim(0) == mask.dim(0)))) return false;
+      if (c.question == Question::kLengths && one) return false;
+    } else if (c.question == Question::kLengths) {
+      return false;
+    }
+    return sizes_.can_compute(sizes);
+  }
+
+  // The element of an integer tensor that is a summand of `bound`, and what is left of it; null if there is none.
+  const IntegerElement* element_in(const Dim& bound, Dim& rest) const {
+    for (const auto& [symbol, element] : meaning_.elements) {
+      if (sign_of(bound, Dim::symbol(symbol)) != 1) continue;
+      rest = bound - Dim::symbol(symbol);
+      return &element;
+    }
+    return nullptr;
+  }
+
+  // The mask is the conjunction of what it asks, and its fillers are one that can be said.
+  std::string check_leaves() {
+    for (const bool padded_where_zero : {true, false}) {
+      for (Condition& c : conditions_)
+        if (c.question == Question::kPadding) c.seen_if = padded_where_zero;
+      std::set<double> fillers;
+      if (is_conjunction(fillers)) {
+        fillers_ = fillers;
+        return check_fillers(fillers, sees_something());
       }
+    }
+    return "it is not a conjunction of causality, lengths and one input mask";
+  }
+
+  bool is_conjunction(std::set<double>& fillers) const {
+    for (size_t bits = 0; bits < size_t{1} << conditions_.size(); ++bits) {
+      std::map<std::string, bool> answers;
+      bool wanted = true;
+      for (size_t i = 0; i < conditions_.size(); ++i) {
+        const bool answer = (bits >> i & 1) != 0;
+        answers[conditions_[i].key] = answer;
+        wanted = wanted && answer == conditions_[i].seen_if;
+      }
+      const double leaf = MaskTree::evaluate(meaning_.tree, answers);
+      if (sees(leaf) != wanted) return false;
+      if (!wanted) fillers.insert(leaf);
+    }
     return true;
   }
 
-  std::string check_fillers(const std::set<double>& fillers) {
-    if (is_condition() || fillers.empty()) return {};
-    const TensorType& type = mask_->tensor_type();
-    const bool sees_itself = !padding_ && type.dim(-1) == past() + type.dim(-2);
-    if (sees_itself) return {};
+  // Whether each row is proven to see a position.
+  bool sees_something() const {
+    if (conditions_.size() != 1 || conditions_[0].question != Question::kCausal) return false;
+    const Dim& offset = conditions_[0].bound;
+    if (offset == past()) return mask_->tensor_type().dim(-1) == past() + mask_->tensor_type().dim(-2);
+    Dim rest;
+    return !element_in(offset, rest) && offset.at_least(0);
+  }
+
+  std::string check_fillers(const std::set<double>& fillers, bool sees_something) {
+    if (is_condition() || fillers.empty() || sees_something) return {};
     if (fillers.size() > 1) return "it has two fillers, and a row may see nothing";
     const double filler = *fillers.begin();
     if (std::isinf(filler)) return {};
-    if (!absorbs(filler, mask_->element_type()))
+    if (!absorbs_scores(filler, mask_->element_type()))
       return fmt::format("its filler {:g} doesn't absorb scores, and a row may see nothing", filler);
     mean_if_empty_ = true;
     return {};
   }
 
   bool is_simple_already() const {
-    return is_condition() && !causal_ && padding_ && mask_->tensor_type().dim(-2).is(1);
+    return is_condition() && conditions_.size() == 1 && conditions_[0].question == Question::kPadding &&
+           mask_->tensor_type().dim(-2).is(1);
+  }
+
+  // A float mask that only sees and excludes, as a bool mask.
+  Outcome as_condition(const std::string& reason) {
+    if (is_condition()) return m_.refuse("mask", reason);
+    std::set<double> fillers;
+    for (const double leaf : MaskTree::leaves(meaning_.tree)) {
+      const auto seen = sees(leaf);
+      if (!seen) return m_.refuse("mask", reason);
+      if (!*seen) fillers.insert(leaf);
+    }
+    if (std::string other = check_fillers(fillers, false); !other.empty()) return m_.refuse("mask", other);
+    parts_.inputs[kAttentionMask] = b_.op("Equal", {mask_, b_.scalar(0, mask_->element_type())});
+    Outcome outcome = finish();
+    return outcome.detail("a condition as mask: " + reason);
   }
 
   Outcome build() {
-    parts_.inputs[kAttentionMask] = padding_ ? padding_mask() : nullptr;
-    if (causal_) parts_.attributes["causal"] = int64_t{1};
+    const Condition *padding = condition(Question::kPadding), *causal = condition(Question::kCausal),
+                    *lengths = condition(Question::kLengths);
+    parts_.inputs[kAttentionMask] = padding ? padding_mask(*padding) : rest_;
+    if (lengths) parts_.inputs[kAttentionKeyLengths] = per_batch(lengths->bound);
+    if (causal) {
+      parts_.attributes["causal"] = int64_t{1};
+      if (!(causal->bound == past())) parts_.inputs[kAttentionQueryPosition] = per_batch(causal->bound);
+    }
+    Outcome outcome = finish();
+    if (causal)
+      outcome.detail(causal->bound == past() ? std::string("causal")
+                                             : "causal from position " + describe(causal->bound));
+    if (lengths) outcome.detail("lengths of keys");
+    if (padding) outcome.detail("an input mask over keys");
+    if (conditions_.empty()) outcome.detail("no mask");
+    if (rest_) outcome.detail("an added mask");
+    return outcome;
+  }
+
+  Outcome finish() {
     if (mean_if_empty_) parts_.attributes["empty_row"] = std::string("mean");
     const Node& before = *m_.node("attention");
     const Node* now = parts_.build(b_);
     Outcome outcome(now->output(kAttentionContext));
     carry_outputs(before, *now, outcome);
-    if (causal_) outcome.detail("causal");
-    if (padding_) outcome.detail("an input mask over keys");
-    if (!causal_ && !padding_) outcome.detail("no mask");
     return outcome;
   }
 
+  std::string describe(const Dim& bound) const {
+    Dim rest = bound;
+    const IntegerElement* e = element_in(bound, rest);
+    if (!e) return bound.to_string();
+    const std::string name = fmt::format("'{}'", e->tensor->name());
+    return rest.is(0) ? name : name + " + " + rest.to_string();
+  }
+
+  // An int64 tensor (B) with the bound.
+  Value* per_batch(const Dim& bound) {
+    Dim rest = bound;
+    const IntegerElement* e = element_in(bound, rest);
+    Value* v = nullptr;
+    if (e) {
+      v = const_cast<Value*>(e->tensor);
+      if (v->element_type() != DataType::kInt64)
+        v = b_.op("Cast", {v}, {{"to", static_cast<int64_t>(DataType::kInt64)}});
+      if (!rest.is(0)) v = b_.op("Add", {v, sizes_.vector({rest})});
+    } else {
+      v = sizes_.vector({rest});
+    }
+    const TensorType& type = v->tensor_type();
+    if (type.rank() == 1 && !type.dim(0).is(1)) return v;
+    // One for all: the batch is that of the queries.
+    Value* batch =
+        b_.op("Slice", {b_.op("Shape", {parts_.inputs[kAttentionQuery]}), b_.integers({0}), b_.integers({1})});
+    return b_.op("Expand", {v, batch});
+  }
+
   // (B, 1, 1, Tk)
-  Value* padding_mask() {
-    auto* input = const_cast<Value*>(padding_->input);
-    Value* condition = input;
-    if (input->element_type() != DataType::kBool)
+  Value* padding_mask(const Condition& padding) {
+    auto* condition = const_cast<Value*>(padding.atom->input);
+    if (condition->element_type() != DataType::kBool)
       condition = b_.op("Cast", {condition}, {{"to", static_cast<int64_t>(DataType::kBool)}});
-    if (!padded_where_zero_) condition = b_.op("Not", {condition});
+    if (!padding.seen_if) condition = b_.op("Not", {condition});
     return b_.unsqueeze(condition, {1, 2});
   }
 
   const Match& m_;
   Builder& b_;
+  SizeBuilder sizes_;
   AttentionParts parts_;
-  Value* mask_ = nullptr;
-  MaskTreePtr tree_;
-  std::optional<MaskAtom> causal_, padding_;
-  bool visible_if_true_ = false;  // of the causal atom
-  bool padded_where_zero_ = true;
+  Value *mask_ = nullptr, *rest_ = nullptr;  // what is read, and a summand that stays
+  MaskMeaning meaning_;
+  std::vector<MaskAtom> atoms_;
+  std::vector<Condition> conditions_;
+  std::set<double> fillers_;
   bool mean_if_empty_ = false;
 };
 
-pattern::Rule mask_rule() {
+pattern::Rule mask_rule(Graph& outermost) {
   return {"simplify_masks",
           attention_of(any("query"), any("key"), any("value")),
-          [](const Match& m, Builder& b) { return MaskRewrite(m, b).run(); },
+          [&outermost](const Match& m, Builder& b) { return MaskRewrite(m, b, outermost).run(); },
           {"ai.attune.Attention"},
           [](const Node& n) {
             return n.input(kAttentionMask) && n.input(kAttentionMask)->element_type() != DataType::kBool;
@@ -186,7 +369,7 @@ pattern::Rule mask_rule() {
 }  // namespace
 
 size_t simplify_masks(PassContext& context) {
-  const std::vector<pattern::Rule> list = {mask_rule()};
+  const std::vector<pattern::Rule> list = {mask_rule(*context.model.graph)};
   const size_t changes = pattern::apply_rules(list, context);
   for (const NearMiss& left : pattern::explain_anchors(list, context.model))
     context.report.notes.push_back(fmt::format("{}: its mask stays a float mask: {}", left.anchor, left.reason));

@@ -1,15 +1,11 @@
 // A model whose weights lie in a file of more than 4 GB (with holes, so that it takes little of the disk): it is
 // mapped, and memory is only what is touched.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/resource.h>
 
 #include "graph/io/npy.h"
 #include "graph/io/onnx_protos.h"
+#include "tests/support/peak_memory.h"
 #include "tests/support/program.h"
-
-extern char** environ;
 
 namespace attune {
 namespace {
@@ -82,26 +78,6 @@ void write_weights(const fs::path& file, int64_t rows) {
   fs::resize_file(file, static_cast<uintmax_t>(rows + kMatrices * kWidth) * kWidth * sizeof(float));
 }
 
-// Runs the program and gives the most memory that it had resident, in bytes.
-size_t peak_of(const std::vector<std::string>& arguments) {
-  std::string program = std::string(ATTUNE_BINARY_DIR) + "/attune";
-  std::vector<std::string> words = arguments;
-  std::vector<char*> argv{program.data()};
-  for (std::string& w : words) argv.push_back(w.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t quiet;
-  ::posix_spawn_file_actions_init(&quiet);
-  ::posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  pid_t child = 0;
-  EXPECT_EQ(::posix_spawn(&child, program.c_str(), &quiet, nullptr, argv.data(), environ), 0);
-  ::posix_spawn_file_actions_destroy(&quiet);
-  int status = 0;
-  struct rusage usage {};
-  ::wait4(child, &status, 0, &usage);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  return static_cast<size_t>(usage.ru_maxrss) * 1024;
-}
-
 struct Result {
   std::vector<double> y;
   size_t peak;
@@ -112,7 +88,7 @@ Result run(int64_t rows, int64_t id) {
   folder.write("m.onnx", model_bytes(rows));
   write_weights(folder / "w.bin", rows);
   write_npz(folder / "in.npz", {{"ids", Tensor::from<int64_t>({1}, {id})}});
-  const size_t peak = peak_of(
+  const size_t peak = test::peak_of(
       {"run", folder / "m.onnx", "--inputs", folder / "in.npz", "--output", folder / "out.npz", "--threads", "1"});
   return {read_npz(folder / "out.npz").at("y").to_double(), peak};
 }
@@ -128,7 +104,7 @@ TEST(LargeFile, OnlyWhatIsTouchedIsResident) {
   expected[0] = kMatrices + 1;  // 2/1 * 3/2 * ... * 33/32
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(large.y.at(i), expected[i], 1e-5 * expected[i]) << i;
 
-  const size_t program = peak_of({"--help"});
+  const size_t program = test::peak_of({"--help"});
   constexpr size_t kTouched = kMatrices * kMatrixBytes;
   EXPECT_LT(large.peak, program + kTouched + kTouched / 10) << "the program alone: " << program;
 }

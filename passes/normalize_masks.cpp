@@ -1,0 +1,79 @@
+// Masks in the ways that the attention rules know: added to scores with heads apart, or as a condition
+#include <optional>
+
+#include "passes/mask_analysis.h"
+#include "passes/passes.h"
+#include "passes/rules.h"
+
+namespace attune {
+namespace {
+
+using pattern::any;
+using pattern::Builder;
+using pattern::Match;
+using pattern::Op;
+using pattern::Outcome;
+using pattern::Pat;
+
+const Dims* dims(const Value* v) { return v->tensor_type().shape ? &*v->tensor_type().shape : nullptr; }
+
+// f, where `mask` is 1 or 0, and `rest` 0 or f; nothing if they aren't.
+std::optional<double> filler_of(const Value& mask, const Value& rest, bool negated, const Inference& inference) {
+  if (mask.tensor_type().rank() != rest.tensor_type().rank()) return std::nullopt;
+  const MaskTreePtr m = analyze_mask(mask, inference).tree;
+  const MaskTreePtr r = m && m->atom ? analyze_mask(rest, inference).tree : nullptr;
+  if (!r) return std::nullopt;
+  std::optional<double> filler;
+  bool is_mask = true;
+  combine({m, r}, [&](const std::vector<double>& v) {
+    const double value = negated ? -v[1] : v[1];
+    if (v[0] == 1) {
+      is_mask = is_mask && value == 0;
+    } else {
+      is_mask = is_mask && v[0] == 0 && value != 0 && filler.value_or(value) == value;
+      filler = value;
+    }
+    return 0.0;
+  });
+  return is_mask ? filler : std::nullopt;
+}
+
+// Scores (B H, T, S) plus a mask that was folded like them: unfolded, added, and folded again.
+pattern::Rule folded_mask() {
+  Pat folded = Op("Reshape", "folded").shared()(any("mask"), any("shape"));
+  return {"normalize_folded_mask", Op("Add")(any("scores"), folded), [](const Match& m, Builder& b) -> Outcome {
+            const Dims *mask = dims(m["mask"]), *folded = dims(m["folded"]), *scores = dims(m["scores"]);
+            const bool folds = mask && folded && scores && mask->size() == 4 && folded->size() == 3 &&
+                               *folded == *scores && (*mask)[2] == (*folded)[1] && (*mask)[3] == (*folded)[2];
+            if (!folds) return m.refuse("folded", "does not fold heads into the batch as the scores have it");
+            Value* unfolded = b.op("Reshape", {m["scores"], b.op("Shape", {m["mask"]})});
+            return b.op("Reshape", {b.op("Add", {unfolded, m["mask"]}), m["shape"]});
+          }};
+}
+
+// x m + f (1 - m), with m of 0 and 1  =  Where(m, x, f)
+pattern::Rule multiplied_mask(bool subtracted) {
+  Pat kept = Op("Mul", "kept")(any("scores"), any("mask"));
+  Pat filled = subtracted ? Op("Sub")(kept, any("filler")) : Op("Add")(kept, any("filler"));
+  return {"normalize_multiplied_mask", filled, [subtracted](const Match& m, Builder& b) -> Outcome {
+            // Either factor may be the mask.
+            for (const bool swapped : {false, true}) {
+              Value *scores = m[swapped ? "mask" : "scores"], *mask = m[swapped ? "scores" : "mask"];
+              if (!is_float(mask->element_type()) || mask->constant() || dims(mask) == nullptr) continue;
+              const auto filler = filler_of(*mask, *m["filler"], subtracted, m.inference());
+              if (!filler) continue;
+              Value* condition = b.op("Cast", {mask}, {{"to", static_cast<int64_t>(DataType::kBool)}});
+              return b.op("Where", {condition, scores, b.scalar(*filler, scores->element_type())});
+            }
+            return m.refuse("mask", "is not one of 0 and 1 that chooses between scores and a filler");
+          }};
+}
+
+}  // namespace
+
+namespace rules {
+
+std::vector<pattern::Rule> mask_forms() { return {folded_mask(), multiplied_mask(false), multiplied_mask(true)}; }
+
+}  // namespace rules
+}  // namespace attune

@@ -1,0 +1,79 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "graph/io/reader.h"
+#include "graph/io/text.h"
+#include "graph/io/writer.h"
+#include "tests/support/program.h"
+#include "tests/support/spoiled_attention.h"
+
+namespace attune {
+namespace {
+
+using nlohmann::json;
+using test::run_attune;
+using test::SpoiledAttention;
+using test::TemporaryFolder;
+using testing::HasSubstr;
+
+// FOLDER/m.onnx, to be converted to FOLDER/out.onnx.
+struct Conversion {
+  explicit Conversion(const SpoiledAttention& attention) {
+    Model m = parse_model(attention.text());
+    write_model(m, folder / "m.onnx");
+  }
+  test::Outcome run(std::vector<std::string> more) const {
+    std::vector<std::string> arguments{"convert", (folder / "m.onnx").string(), "-o", (folder / "out.onnx").string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_attune(arguments);
+  }
+  json report() const {
+    std::ifstream in(folder / "report.json");
+    return json::parse(in);
+  }
+  TemporaryFolder folder;
+};
+
+SpoiledAttention with_tanh() {
+  SpoiledAttention a;
+  a.with("m", "[clip] a = Tanh (s)\n  m = Add (a, mask)");
+  return a;
+}
+
+TEST(Convert, SaysWhyAnAttentionIsLeftAndReportsTheSame) {
+  const Conversion c(with_tanh());
+  const auto r = c.run({"--explain", "--report", (c.folder / "report.json").string()});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("m.onnx: 0 attentions fused"));
+  EXPECT_THAT(r.out, HasSubstr("left: node 'softmax' (Softmax)"));
+  const json miss = c.report()["models"][0]["near_misses"].at(0);
+  EXPECT_EQ(miss["rule"], "fuse_attention");
+  EXPECT_EQ(miss["anchor"], "node 'softmax' (Softmax)");
+  EXPECT_EQ(miss["value"], "a");
+  for (const char* part : {"path", "reason"}) EXPECT_THAT(r.out, HasSubstr(miss[part].get<std::string>()));
+}
+
+TEST(Convert, MaxRewritesBisects) {
+  const Conversion c{SpoiledAttention()};
+  for (const std::string n : {"0", "1", "3"}) {
+    const auto r = c.run({"--max-rewrites", n, "--report", (c.folder / "report.json").string()});
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(std::to_string(c.report()["models"][0]["rewrites"].size()), n);
+    EXPECT_TRUE(c.report()["models"][0]["verification"]["passed"].get<bool>());
+  }
+}
+
+TEST(Convert, WeightsOfAModelWithoutCrossAttention) {
+  const Conversion c{SpoiledAttention()};
+  const auto r = c.run({"--weights", "all"});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_THAT(r.err, HasSubstr("no cross-attention"));
+  EXPECT_EQ(c.run({"--weights", "first"}).code, 2);
+  EXPECT_EQ(c.run({"--weights", "all,0.1"}).code, 2);
+}
+
+}  // namespace
+}  // namespace attune
