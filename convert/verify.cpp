@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 
 #include "convert/float_reference.h"
 #include "convert/sample_inputs.h"
@@ -69,6 +70,53 @@ SampleChoice equal_sizes(SampleChoice c) {
   for (const auto& [symbol, n] : c.sizes) size = std::max(size, n);
   for (auto& [symbol, n] : c.sizes) n = size;
   return c;
+}
+
+// The numbers that shapes are computed with: sizes that an export with fixed lengths may ask for. Smallest first.
+std::vector<int64_t> fixed_sizes(const Model& model) {
+  constexpr int64_t kLargest = 512;
+  constexpr size_t kMost = 6;
+  std::map<int64_t, size_t> uses;
+  model.graph->for_each_node([&](const Node& n) {
+    for (const char* type : {"Reshape", "Expand", "Slice", "ConstantOfShape", "Range", "Concat"}) {
+      if (!n.is(type)) continue;
+      for (const Value* v : n.inputs()) {
+        const Tensor* t = v ? v->constant() : nullptr;
+        if (!t || t->type() != DataType::kInt64 || t->count() > 8) continue;
+        for (const int64_t size : t->to_int64())
+          if (size > 1 && size <= kLargest) ++uses[size];
+      }
+    }
+  });
+  std::vector<std::pair<size_t, int64_t>> by_use;
+  for (const auto& [size, count] : uses) by_use.emplace_back(count, size);
+  std::sort(by_use.rbegin(), by_use.rend());
+  if (by_use.size() > kMost) by_use.resize(kMost);
+  std::vector<int64_t> out{1, 2};
+  for (const auto& [count, size] : by_use) out.push_back(size);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+// Every assignment of `sizes` to the symbols, as long as they are not too many.
+std::vector<SampleChoice> fixed_choices(const std::vector<std::string>& symbols, const std::vector<int64_t>& sizes,
+                                        Padding padding) {
+  constexpr size_t kMost = 1024;
+  std::vector<SampleChoice> out(1);
+  out[0].padding = padding;
+  out[0].seed = 1;
+  for (const std::string& symbol : symbols) {
+    if (out.size() * sizes.size() > kMost) return {};
+    std::vector<SampleChoice> more;
+    for (const SampleChoice& c : out)
+      for (const int64_t size : sizes) {
+        more.push_back(c);
+        more.back().sizes[symbol] = size;
+      }
+    out = std::move(more);
+  }
+  return out;
 }
 
 struct Difference {
@@ -186,61 +234,105 @@ double default_tolerance(const Model& model) {
   return coarse ? 2e-2 : kFloatTolerance;
 }
 
-Verification verify(const Model& source, const Model& result, const VerifyOptions& options) {
-  const auto inputs = sample_inputs(source);
-  const auto symbols = sample_symbols(inputs);
-  const auto has = [&](InputRole role) {
-    return std::any_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.role == role; });
-  };
-  const SessionOptions session_options{options.threads, nullptr};
-  Session before = within("source", [&] { return Session(Plan::compile(source), session_options); });
-  Session after = within("result", [&] { return Session(Plan::compile(result), session_options); });
+namespace {
 
-  Reference reference(source, options);
-
-  Verification v;
-  v.tolerance = options.tolerance.value_or(default_tolerance(source));
-  const auto all = choices(inputs, symbols);
-  for (size_t n = 0; n < all.size(); ++n) {
-    if (options.progress) options.progress(n, all.size());
-    for (const SampleChoice& choice : {all[n], equal_sizes(all[n])}) {
-      VerifiedCase c;
-      c.sizes = describe(choice, symbols, has(InputRole::kMask), has(InputRole::kFlag));
-      std::optional<TensorMap> wanted;
-      const auto sample = make_sample(inputs, choice);
-      try {
-        wanted = before.run(sample);
-      } catch (const Error& e) {
-        c.refused = e.what();
-      }
-      if (wanted) {
-        const TensorMap found =
-            within([&] { return fmt::format("result with {}", c.sizes); }, [&] { return after.run(sample); });
-        for (const auto& [output, expected] : *wanted) {
-          const auto it = found.find(output);
-          if (it == found.end())
-            throw Error(Error::Kind::kInternal, fmt::format("the result has no output '{}'", output));
-          const Difference d =
-              within([&] { return c.sizes; }, [&] { return compare_data(output, expected, it->second); });
-          c.absolute = std::max(c.absolute, d.absolute);
-          if (d.relative() > c.relative || c.worst_output.empty()) {
-            c.relative = std::max(c.relative, d.relative());
-            c.worst_output = output;
-          }
-        }
-        reference.add(sample, *wanted, found);
-        ++v.compared;
-        v.largest_absolute = std::max(v.largest_absolute, c.absolute);
-        v.largest_relative = std::max(v.largest_relative, c.relative);
-      }
-      const bool ran = c.refused.empty();
-      v.cases.push_back(std::move(c));
-      if (ran) break;  // equal sizes only where the source refuses different ones
-    }
+class Comparison {
+ public:
+  Comparison(const Model& source, const Model& result, const VerifyOptions& options)
+      : source_(source),
+        options_(options),
+        inputs_(sample_inputs(source)),
+        symbols_(sample_symbols(inputs_)),
+        before_(within("source",
+                       [&] {
+                         return Session(Plan::compile(source), {options.threads, nullptr});
+                       })),
+        after_(within("result",
+                      [&] {
+                        return Session(Plan::compile(result), {options.threads, nullptr});
+                      })),
+        reference_(source, options) {
+    v_.tolerance = options.tolerance.value_or(default_tolerance(source));
   }
-  v.reference = reference.errors();
-  if (options.progress) options.progress(all.size(), all.size());
-  return v;
+
+  Verification run() {
+    const auto all = choices(inputs_, symbols_);
+    for (size_t n = 0; n < all.size(); ++n) {
+      if (options_.progress) options_.progress(n, all.size());
+      // Equal sizes only where the source refuses different ones.
+      if (!compare(all[n])) compare(equal_sizes(all[n]));
+    }
+    if (v_.compared == 0) compare_fixed();
+    v_.reference = reference_.errors();
+    if (options_.progress) options_.progress(all.size(), all.size());
+    return std::move(v_);
+  }
+
+ private:
+  bool has(InputRole role) const {
+    return std::any_of(inputs_.begin(), inputs_.end(), [&](const auto& i) { return i.role == role; });
+  }
+
+  // Sizes that are declared dynamic, but that the export has fixed.
+  void compare_fixed() {
+    const std::vector<int64_t> sizes = fixed_sizes(source_);
+    for (const Padding padding : {Padding::kNone, Padding::kRight})
+      for (const SampleChoice& choice : fixed_choices(symbols_, sizes, padding))
+        if (compare(choice, false)) break;
+  }
+
+  // False if the source refuses the inputs, which is noted if asked for.
+  bool compare(const SampleChoice& choice, bool note_refusal = true) {
+    VerifiedCase c;
+    c.sizes = describe(choice, symbols_, has(InputRole::kMask), has(InputRole::kFlag));
+    const auto sample = make_sample(inputs_, choice);
+    std::optional<TensorMap> wanted;
+    try {
+      wanted = before_.run(sample);
+    } catch (const Error& e) {
+      c.refused = e.what();
+    }
+    if (wanted) {
+      compare(sample, *wanted, c);
+    } else if (!note_refusal) {
+      return false;
+    }
+    v_.cases.push_back(std::move(c));
+    return wanted.has_value();
+  }
+
+  void compare(const TensorMap& sample, const TensorMap& wanted, VerifiedCase& c) {
+    const TensorMap found =
+        within([&] { return fmt::format("result with {}", c.sizes); }, [&] { return after_.run(sample); });
+    for (const auto& [output, expected] : wanted) {
+      const auto it = found.find(output);
+      if (it == found.end()) throw Error(Error::Kind::kInternal, fmt::format("the result has no output '{}'", output));
+      const Difference d = within([&] { return c.sizes; }, [&] { return compare_data(output, expected, it->second); });
+      c.absolute = std::max(c.absolute, d.absolute);
+      if (d.relative() > c.relative || c.worst_output.empty()) {
+        c.relative = std::max(c.relative, d.relative());
+        c.worst_output = output;
+      }
+    }
+    reference_.add(sample, wanted, found);
+    ++v_.compared;
+    v_.largest_absolute = std::max(v_.largest_absolute, c.absolute);
+    v_.largest_relative = std::max(v_.largest_relative, c.relative);
+  }
+
+  const Model& source_;
+  const VerifyOptions& options_;
+  const std::vector<SampleInput> inputs_;
+  const std::vector<std::string> symbols_;
+  Session before_, after_;
+  Reference reference_;
+  Verification v_;
+};
+
+}  // namespace
+
+Verification verify(const Model& source, const Model& result, const VerifyOptions& options) {
+  return Comparison(source, result, options).run();
 }
 
 }  // namespace attune

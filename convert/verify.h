@@ -52,9 +52,10 @@ struct Verification {
 double default_tolerance(const Model& model);
 
 // Runs both models on made-up inputs: every dynamic dimension at several sizes, masks with all kinds of padding, flags
-// (use_cache_branch) both ways. `source` and `result` must have inputs of the same names; outputs are compared by name;
-// what the result has beyond is not looked at. Throws Error if the result can't run what the source can, or an output
-// is missing.
+// (use_cache_branch) both ways; where the source refuses all of these, because an export has fixed what it declares to
+// be dynamic, at sizes that the graph's constants name. `source` and `result` must have inputs of the same names;
+// outputs are compared by name; what the result has beyond is not looked at. Throws Error if the result can't run what
+// the source can, or an output is missing.
 Verification verify(const Model& source, const Model& result, const VerifyOptions& options = {});
 
 }  // namespace attune

@@ -15,6 +15,8 @@ std::vector<pattern::Rule> contraction_forms();
 std::vector<pattern::Rule> row_forms();
 // Normalising rules: copies that broadcasting makes needless.
 std::vector<pattern::Rule> broadcast_forms();
+// Normalising rules: a softmax that is written out.
+std::vector<pattern::Rule> softmax_forms();
 // Normalising rules: masks that are folded like scores, or multiplied.
 std::vector<pattern::Rule> mask_forms();
 // Normalising rules: reshapes and transposes that together are one transpose.

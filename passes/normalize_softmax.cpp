@@ -1,0 +1,52 @@
+// A softmax written out is a Softmax:  exp(log softmax(x)), and  exp(x - max(x)) / sum(exp(x - max(x)))
+#include <string>
+
+#include "passes/passes.h"
+#include "passes/rules.h"
+
+namespace attune {
+namespace {
+
+using pattern::any;
+using pattern::Builder;
+using pattern::Match;
+using pattern::one_of;
+using pattern::Op;
+using pattern::Outcome;
+using pattern::Pat;
+
+bool keeps_last_axis(const Value& v, const Inference& inference) {
+  const Node& n = *v.producer();
+  std::vector<int64_t> axes = n.attr_ints("axes");
+  if (n.input(1)) axes = inference.constant_integers(n.input(1)).value_or(std::vector<int64_t>{});
+  const int rank = n.input(0)->tensor_type().rank();
+  return n.attr_int("keepdims", 1) == 1 && axes.size() == 1 && (axes[0] == -1 || (rank > 0 && axes[0] == rank - 1));
+}
+
+// Over the last axis, which stays with size 1.
+Pat reduced(const char* type, const Pat& x) {
+  return where(Op(type).further_inputs()(x), "a reduction of the last axis that keeps it", keeps_last_axis);
+}
+
+Outcome rewrite(const Match& m, Builder& b) {
+  if (!is_float(m["x"]->element_type())) return m.refuse("x", "is not a float tensor");
+  Node* n = b.node("", "Softmax", {m["x"]}, 1, {{"axis", int64_t{-1}}});
+  n->name = m.root()->producer()->name;
+  return n->output();
+}
+
+}  // namespace
+
+namespace rules {
+
+std::vector<pattern::Rule> softmax_forms() {
+  Pat x = any("x");
+  Pat of_logarithm = Op("Exp")(Op("LogSoftmax").axis(-1)(x));
+  Pat shifted = one_of("shifted", {Op("Sub")(x, reduced("ReduceMax", x)), x});
+  Pat e = Op("Exp")(shifted);
+  Pat quotient = Op("Div")(e, reduced("ReduceSum", e));
+  return {{"normalize_softmax", of_logarithm, rewrite}, {"normalize_softmax", quotient, rewrite}};
+}
+
+}  // namespace rules
+}  // namespace attune
