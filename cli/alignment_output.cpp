@@ -77,13 +77,21 @@ void AlignmentOutput::draw(const std::vector<std::vector<Generation>>& generatio
   for (size_t i = 0; i < generations.size(); ++i) {
     AlignmentPicture p = picture_of(generations[i].front(), sources[i], tokenizers);
     if (i < titles.size()) p.title = titles[i];
-    if (show) print(alignment_text(p, 0, terminal_has_colour(), terminal_width()));
-    if (file.empty()) continue;
-    fs::path numbered = file;
-    if (i > 0)
-      numbered.replace_filename(fmt::format("{}-{}{}", numbered.stem().string(), i + 1, numbered.extension().string()));
-    write_alignment(p, numbered.string());
+    draw(p, i);
   }
+}
+
+void AlignmentOutput::draw(const AlignmentPicture& picture, size_t index) const {
+  if (show) print(alignment_text(picture, 0, terminal_has_colour(), terminal_width()));
+  if (!file.empty()) write_alignment(picture, numbered_file(index));
+}
+
+std::string AlignmentOutput::numbered_file(size_t index) const {
+  fs::path numbered = file;
+  if (index > 0)
+    numbered.replace_filename(
+        fmt::format("{}-{}{}", numbered.stem().string(), index + 1, numbered.extension().string()));
+  return numbered.string();
 }
 
 }  // namespace attune::cli

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/generator.h"
+#include "runtime/picture/alignment.h"
 #include "runtime/text/tokenizer.h"
 
 namespace attune::cli {
@@ -26,6 +27,11 @@ struct AlignmentOutput {
   // sources). `sources`: token ids; `titles` may be shorter.
   void draw(const std::vector<std::vector<Generation>>& generations, const std::vector<std::vector<int64_t>>& sources,
             const Tokenizers& tokenizers, const std::vector<std::string>& titles) const;
+  // The picture of source `index`.
+  void draw(const AlignmentPicture& picture, size_t index) const;
+
+  // The file's name, with a number for sources after the first.
+  std::string numbered_file(size_t index) const;
 
  private:
   HeadSelection selection() const;

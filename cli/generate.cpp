@@ -10,6 +10,9 @@
 #include "cli/command.h"
 #include "cli/generation_input.h"
 #include "cli/generation_text.h"
+#include "cli/image_input.h"
+#include "cli/line_input.h"
+#include "cli/speech.h"
 #include "runtime/generator.h"
 
 namespace attune::cli {
@@ -24,14 +27,21 @@ struct Options {
   int64_t max_new = 0, beams = 0;
   int threads = 0;
   AlignmentOutput alignment;
+  LineInput lines;
+  SpeechInput speech;
+  ImageInput images;
   bool alignments = false;
-  bool json = false, cache = false;
+  bool json = false, cache = false, stream = false;
+
+  // The sources are or become text, and so is the output.
+  bool speaks() const { return !text.empty() || lines.given() || speech.given() || images.given(); }
 };
 
 struct Request {
   TensorMap inputs;
   GenerationOptions options;
   std::vector<std::vector<int64_t>> sources;  // token ids of each source, if they are tokens
+  SeenImages images;
 };
 
 [[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
@@ -72,7 +82,8 @@ Tensor tensor_of(const std::string& name, const json& value) {
 Request read_request(const fs::path& file, const GenerationOptions& defaults) {
   const json object = read_json(file);
   if (!object.is_object()) invalid(fmt::format("{}: expected an object with inputs and args", file.string()));
-  Request request{{}, defaults, {}};
+  Request request;
+  request.options = defaults;
   if (object.contains("inputs_npz")) {
     const fs::path npz = object["inputs_npz"].get<std::string>();
     request.inputs = read_named(npz.is_absolute() ? npz : file.parent_path() / npz);
@@ -141,6 +152,12 @@ std::vector<std::vector<int64_t>> source_tokens(const TensorMap& inputs) {
   return out;
 }
 
+void adjust(const Options& o, GenerationOptions& options) {
+  if (o.max_new > 0) options.max_new_tokens = o.max_new;
+  if (o.beams > 0) options.num_beams = o.beams;
+  if (o.alignments || o.alignment.draws()) options.output_alignments = true;
+}
+
 Request make_request(const Options& o, const Tokenizers& tokenizers) {
   Request request;
   request.options = Generator::options_of(o.folder);
@@ -149,24 +166,54 @@ Request make_request(const Options& o, const Tokenizers& tokenizers) {
   } else if (!o.text.empty()) {
     for (const std::string& text : o.text) request.sources.push_back(tokenizers.source->encode(text));
     request.inputs = padded_inputs(request.sources, request.options.pad_token_id.value_or(0));
-  } else {
+  } else if (o.images.given()) {
+    request.images = read_images(o.folder, o.images);
+    request.inputs = request.images.inputs();
+  } else if (o.speech.given()) {
+    request.inputs = read_speech(o.folder, o.speech.files);
+  } else if (!o.lines.given()) {
     request.inputs = o.ids.empty() ? read_named(o.features) : read_ids(o.ids);
   }
   if (request.sources.empty()) request.sources = source_tokens(request.inputs);
-  if (o.max_new > 0) request.options.max_new_tokens = o.max_new;
-  if (o.beams > 0) request.options.num_beams = o.beams;
-  if (o.alignments || o.alignment.draws()) request.options.output_alignments = true;
+  adjust(o, request.options);
   check(request.options);
   return request;
 }
 
+// What goes together.
+void check_options(const Options& o) {
+  const int given = !o.text.empty() + !o.ids.empty() + !o.features.empty() + !o.request.empty() + o.lines.given() +
+                    o.speech.given() + o.images.given();
+  if (given != 1) invalid("expected one of --text, --input, --audio, --image, --ids, --features and --request");
+  if (o.stream && o.json) invalid("--stream and --json can't be combined");
+  if (o.stream && !o.speaks()) invalid("--stream needs text: --text, --input, --audio or --image");
+  if (o.lines.given() && (o.alignment.draws() || o.alignments))
+    invalid("--input and alignments can't be combined: give the text with --text");
+}
+
+// One source after the other, each piece of its text as soon as it is settled.
+void stream(Generator& generator, const Request& request, const Tokenizer& tokenizer) {
+  const auto count = request.inputs.begin()->second.tensor().dim(0);
+  for (int64_t i = 0; i < count; ++i) {
+    TensorMap one;
+    for (const auto& [name, value] : request.inputs) one[name] = row_of(value.tensor(), i);
+    stream_source(generator, one, request.options, tokenizer);
+  }
+}
+
 int generate(const Options& o) {
-  if (o.text.empty() + o.ids.empty() + o.features.empty() + o.request.empty() != 3)
-    invalid("expected one of --text, --ids, --features and --request");
+  check_options(o);
+  if (o.speech.given() && is_transcriber(o.folder)) {
+    GeneratorOptions options;
+    options.session.threads = o.threads;
+    options.cache = o.cache;
+    return transcribe(o.folder, o.speech, options, [&](GenerationOptions& g) { adjust(o, g); },
+                      {o.json, o.stream, o.alignment});
+  }
   // A request is read before the model is: what is wrong with it shows at once.
   const GenerationOptions defaults = Generator::options_of(o.folder);
   Tokenizers tokenizers;
-  if (!o.text.empty()) {
+  if (o.speaks()) {
     tokenizers = require_tokenizers(o.folder, defaults);
   } else if (o.alignment.draws()) {
     tokenizers = find_tokenizers(o.folder, -1);
@@ -178,8 +225,16 @@ int generate(const Options& o) {
   options.cache = o.cache;
   o.alignment.prepare(options, request.options);
   Generator generator = Generator::load(o.folder, options);
+  if (o.lines.given()) {
+    generate_lines(o.lines, generator, request.options, tokenizers, {o.stream, o.json});
+    return kSuccess;
+  }
+  if (o.stream && !o.alignment.draws()) {
+    stream(generator, request, *tokenizers.target);
+    return kSuccess;
+  }
   const auto generations = generator.generate(request.inputs, request.options);
-  const Tokenizer* target = o.text.empty() ? nullptr : tokenizers.target.get();
+  const Tokenizer* target = o.speaks() ? tokenizers.target.get() : nullptr;
   if (o.json) {
     json result = result_json(generations, request.options, target);
     if (target) result["sources"] = request.sources;
@@ -187,7 +242,11 @@ int generate(const Options& o) {
   } else {
     print_generations(generations, target);
   }
-  if (o.alignment.draws()) o.alignment.draw(generations, request.sources, tokenizers, o.text);
+  if (o.alignment.draws() && o.images.given()) {
+    draw_patches(o.folder, o.alignment, request.images, generations, tokenizers);
+  } else if (o.alignment.draws()) {
+    o.alignment.draw(generations, request.sources, tokenizers, o.text);
+  }
   return kSuccess;
 }
 
@@ -198,6 +257,9 @@ Action add_generate(CLI::App& command) {
   command.add_option("folder", o->folder, "Folder of an encoder-decoder model: encoder*.onnx, decoder*.onnx")
       ->required();
   command.add_option("--text", o->text, "Text of a source (may be given several times); the folder has the tokenizer");
+  o->lines.add_options(command);
+  o->speech.add_options(command);
+  o->images.add_options(command);
   command.add_option("--ids", o->ids, "Token ids: .npy, or text with one source a line");
   command.add_option("--features", o->features, "Inputs of the encoder by name: .npz");
   command.add_option("--request", o->request, "JSON file: inputs (or inputs_npz) and args, named as Hugging Face does");
@@ -207,6 +269,7 @@ Action add_generate(CLI::App& command) {
   command.add_flag("--alignments", o->alignments, "Give the weights of cross-attention (with --json)");
   o->alignment.add_options(command);
   command.add_flag("--cache", o->cache, "Keep packed weights in a file in the folder, for a quick start");
+  command.add_flag("--stream", o->stream, "Print each piece of text as soon as it is settled");
   command.add_flag("--json", o->json, "Print JSON: sequences, scores, alignments");
   return [o] { return generate(*o); };
 }

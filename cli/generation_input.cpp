@@ -46,6 +46,15 @@ TensorMap padded_inputs(const std::vector<std::vector<int64_t>>& rows, int64_t p
   return {{"input_ids", Tensor::from<int64_t>(shape, ids)}, {"attention_mask", Tensor::from<int64_t>(shape, mask)}};
 }
 
+Tensor row_of(const Tensor& tensor, int64_t row) {
+  Shape shape = tensor.shape();
+  const size_t bytes = tensor.bytes() / static_cast<size_t>(shape[0]);
+  shape[0] = 1;
+  return Tensor::from_buffer(
+      tensor.type(), shape, tensor.buffer(),
+      static_cast<size_t>(tensor.raw() - tensor.buffer()->data()) + bytes * static_cast<size_t>(row));
+}
+
 TensorMap read_ids(const std::filesystem::path& file) {
   std::vector<std::vector<int64_t>> rows;
   if (file.extension() == ".npy") {

@@ -18,4 +18,7 @@ TensorMap read_ids(const std::filesystem::path& file);
 // Inputs of the encoder by name, from an .npz file.
 TensorMap read_named(const std::filesystem::path& file);
 
+// Row `row` of a tensor, as a batch of one.
+Tensor row_of(const Tensor& tensor, int64_t row);
+
 }  // namespace attune::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ Tokenizers require_tokenizers(const std::filesystem::path& folder, const Generat
 
 // The text of a generation, without prompt and end of sequence.
 std::string text_of(const Generation& generation, const Tokenizer& tokenizer);
+
+// A token as people read it, or its id if there is no tokenizer.
+std::string piece_of(const std::shared_ptr<const Tokenizer>& tokenizer, int64_t id);
 
 // Rows: the new tokens; columns: the tokens of the source. Without tokenizers (null) the ids are shown.
 AlignmentPicture picture_of(const Generation& generation, const std::vector<int64_t>& source,

@@ -48,8 +48,9 @@ class SourceBeams {
  public:
   // `limit`: new tokens at most, if there is such.
   SourceBeams(size_t source, const std::vector<int64_t>& prompt, const GenerationOptions& options,
-              std::optional<int64_t> limit)
+              std::optional<int64_t> limit, std::span<const int64_t> source_tokens)
       : source_(source),
+        source_tokens_(source_tokens),
         options_(options),
         beams_count_(static_cast<size_t>(options.num_beams)),
         prompt_length_(static_cast<int64_t>(prompt.size())),
@@ -77,6 +78,33 @@ class SourceBeams {
     done_ = all_end || !improvable_ || (options_.early_stopping == EarlyStopping::kTrue && full());
   }
 
+  // Calls back with the tokens that are new in what all hypotheses that may still win begin with.
+  void settle(const TokenCallback& callback) {
+    const std::vector<int64_t>* first = nullptr;
+    size_t common = 0;
+    const auto limit = [&](const std::vector<int64_t>& tokens) {
+      if (!first) {
+        first = &tokens;
+        common = tokens.size();
+        return;
+      }
+      const auto end = first->begin() + static_cast<std::ptrdiff_t>(std::min(common, tokens.size()));
+      common = static_cast<size_t>(std::mismatch(first->begin(), end, tokens.begin()).first - first->begin());
+    };
+    for (const Finished& f : finished_)
+      if (f.real) limit(f.hypothesis.tokens);
+    for (const Beam& b : beams_)
+      if (!done_ && b.score > kImpossible / 2) limit(b.tokens);
+    for (; settled_ < common; ++settled_) callback(source_, 0, (*first)[settled_]);
+  }
+
+  // Calls back with what is not settled of each result.
+  void settle_results(const std::vector<Hypothesis>& results, const TokenCallback& callback) const {
+    for (size_t i = 0; i < results.size(); ++i)
+      for (size_t t = i == 0 ? settled_ : static_cast<size_t>(prompt_length_); t < results[i].tokens.size(); ++t)
+        callback(source_, i, results[i].tokens[t]);
+  }
+
   std::vector<Hypothesis> results() {
     std::vector<Hypothesis> out;
     for (Finished& f : finished_) {
@@ -102,8 +130,9 @@ class SourceBeams {
   std::span<const float> scores_of(size_t beam, std::span<const float> row) {
     if (rules_.empty() && !options_.do_sample) return row;
     scores_.assign(row.begin(), row.end());
-    rules_.apply(beams_[beam].tokens, scores_);
+    rules_.apply(beams_[beam].tokens, scores_, source_tokens_);
     if (options_.do_sample) warp(options_, options_.eos_token_id.size() + 1, scores_);
+    rules_.finish(scores_);
     return scores_;
   }
 
@@ -205,13 +234,15 @@ class SourceBeams {
   }
 
   size_t source_;
+  std::span<const int64_t> source_tokens_;
   const GenerationOptions& options_;
   size_t beams_count_;
   int64_t prompt_length_, max_length_;
   TokenRules rules_;
   std::vector<Beam> beams_;
-  std::vector<Finished> finished_;  // best first
-  std::vector<float> scores_;       // of one beam
+  std::vector<Finished> finished_;                        // best first
+  std::vector<float> scores_;                             // of one beam
+  size_t settled_ = static_cast<size_t>(prompt_length_);  // tokens that all agree on
   bool improvable_ = true;
   bool done_ = false;
 };
@@ -219,10 +250,13 @@ class SourceBeams {
 }  // namespace
 
 std::vector<std::vector<Hypothesis>> beam_search(StepModel& model, const std::vector<std::vector<int64_t>>& prompts,
-                                                 const GenerationOptions& options, const std::vector<int64_t>& limits) {
+                                                 const GenerationOptions& options, const TokenCallback& callback,
+                                                 const std::vector<int64_t>& limits,
+                                                 const std::vector<std::vector<int64_t>>& source_tokens) {
   std::vector<SourceBeams> sources;
   for (size_t s = 0; s < prompts.size(); ++s)
-    sources.emplace_back(s, prompts[s], options, limits.empty() ? std::nullopt : std::optional(limits[s]));
+    sources.emplace_back(s, prompts[s], options, limits.empty() ? std::nullopt : std::optional(limits[s]),
+                         source_tokens.empty() ? std::span<const int64_t>() : source_tokens.at(s));
   const auto max_length = length_limits(options, static_cast<int64_t>(prompts[0].size())).max_length;
   std::vector<std::vector<int64_t>> sequences = prompts;
   std::vector<int32_t> parents;
@@ -241,6 +275,7 @@ std::vector<std::vector<Hypothesis>> beam_search(StepModel& model, const std::ve
     for (SourceBeams& source : sources) {
       if (source.done()) continue;
       source.advance([&](size_t r) { return std::span<const float>(scores.row(r)); }, step);
+      if (callback) source.settle(callback);
       if (source.done()) continue;
       for (Beam& beam : source.beams()) {
         parents.push_back(beam.row);
@@ -250,7 +285,10 @@ std::vector<std::vector<Hypothesis>> beam_search(StepModel& model, const std::ve
     }
   }
   std::vector<std::vector<Hypothesis>> results;
-  for (SourceBeams& source : sources) results.push_back(source.results());
+  for (SourceBeams& source : sources) {
+    results.push_back(source.results());
+    if (callback) source.settle_results(results.back(), callback);
+  }
   return results;
 }
 

@@ -49,6 +49,11 @@ class OptionReader {
       }
     });
   }
+  // A list of [tokens, bias].
+  void read_biases(const char* name, std::vector<std::pair<std::vector<int64_t>, float>>& into) const {
+    if (const json* v = find(name))
+      convert(name, [&] { into = v->get<std::vector<std::pair<std::vector<int64_t>, float>>>(); });
+  }
   void read_early_stopping(EarlyStopping& into) const {
     const json* v = find("early_stopping");
     if (!v) return;
@@ -111,6 +116,12 @@ void read_options(const json& object, GenerationOptions& o) {
   in.read("repetition_penalty", o.repetition_penalty);
   in.read("no_repeat_ngram_size", o.no_repeat_ngram_size);
   in.read("bad_words_ids", o.bad_words_ids);
+  in.read_biases("sequence_bias", o.sequence_bias);
+  in.read("encoder_repetition_penalty", o.encoder_repetition_penalty);
+  in.read("encoder_no_repeat_ngram_size", o.encoder_no_repeat_ngram_size);
+  in.read("exponential_decay_length_penalty", o.exponential_decay_length_penalty);
+  in.read("remove_invalid_values", o.remove_invalid_values);
+  in.read("renormalize_logits", o.renormalize_logits);
   in.read("suppress_tokens", o.suppress_tokens);
   in.read("begin_suppress_tokens", o.begin_suppress_tokens);
   in.read("forced_bos_token_id", o.forced_bos_token_id);
@@ -121,6 +132,9 @@ void read_options(const json& object, GenerationOptions& o) {
   in.read_tokens("eos_token_id", o.eos_token_id);
   in.read_token_lists("decoder_input_ids", o.decoder_input_ids);
   in.read_forced_decoder_ids(o.forced_decoder_ids);
+  in.read("return_timestamps", o.return_timestamps);
+  in.read("no_timestamps_token_id", o.no_timestamps_token_id);
+  in.read("max_initial_timestamp_index", o.max_initial_timestamp_index);
   in.read("output_alignments", o.output_alignments);
   in.read_alignment_heads(o.alignment_heads);
 }
@@ -175,6 +189,12 @@ void check(const GenerationOptions& o) {
   require(o.top_p >= 0 && o.top_p <= 1, "top_p must lie in [0, 1]");
   require(!o.min_p || (*o.min_p >= 0 && *o.min_p <= 1), "min_p must lie in [0, 1]");
   require(o.repetition_penalty > 0, "repetition_penalty must be above 0");
+  require(!o.return_timestamps || (o.no_timestamps_token_id && *o.no_timestamps_token_id >= 0),
+          "return_timestamps needs no_timestamps_token_id");
+  require(o.encoder_repetition_penalty > 0, "encoder_repetition_penalty must be above 0");
+  require(o.encoder_no_repeat_ngram_size >= 0, "encoder_no_repeat_ngram_size must not be negative");
+  require(std::none_of(o.sequence_bias.begin(), o.sequence_bias.end(), [](const auto& b) { return b.first.empty(); }),
+          "sequence_bias must not hold empty lists");
   require(o.no_repeat_ngram_size >= 0, "no_repeat_ngram_size must not be negative");
   require(std::none_of(o.bad_words_ids.begin(), o.bad_words_ids.end(), [](const auto& w) { return w.empty(); }),
           "bad_words_ids must not hold empty lists");

@@ -41,6 +41,15 @@ struct GenerationOptions {
   float repetition_penalty = 1;  // > 0; above 1 discourages tokens that occurred
   int64_t no_repeat_ngram_size = 0;
   std::vector<std::vector<int64_t>> bad_words_ids;
+  // Added to the score of the last token of each sequence where the others stand before it.
+  std::vector<std::pair<std::vector<int64_t>, float>> sequence_bias;
+  // Of the source's tokens: above 1 encourages them; n-grams of the source don't come in the output.
+  float encoder_repetition_penalty = 1;  // > 0
+  int64_t encoder_no_repeat_ngram_size = 0;
+  // New tokens after which the end of sequence becomes likelier by a factor with each token.
+  std::optional<std::pair<int64_t, float>> exponential_decay_length_penalty;
+  bool remove_invalid_values = false;  // scores that are no numbers become 0, infinite ones the largest there are
+  bool renormalize_logits = false;     // scores become log-probabilities again after all rules
   std::vector<int64_t> suppress_tokens, begin_suppress_tokens;
   std::optional<int64_t> forced_bos_token_id;
   std::vector<int64_t> forced_eos_token_id;
@@ -54,6 +63,11 @@ struct GenerationOptions {
   bool prompt_as_is = false;
   // Tokens at positions after the start (older Whisper configurations); they continue the prompt.
   std::vector<std::pair<int64_t, int64_t>> forced_decoder_ids;
+
+  // --- times of speech (Whisper): the tokens above no_timestamps_token_id are steps of 20 ms
+  bool return_timestamps = false;  // text between times; needs no_timestamps_token_id
+  std::optional<int64_t> no_timestamps_token_id;
+  std::optional<int64_t> max_initial_timestamp_index;
 
   // --- output
   bool output_alignments = false;

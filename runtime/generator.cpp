@@ -217,7 +217,7 @@ void Generator::Impl::generate_group(const SourceBatch& batch, const GenerationO
   for (const auto& ids : batch.ids)
     if (o.max_length_factor)
       limits.push_back(static_cast<int64_t>(std::ceil(*o.max_length_factor * static_cast<double>(ids.size()))));
-  auto found = search(*decoder, starts, o, callback ? in_order : TokenCallback(), limits);
+  auto found = search(*decoder, starts, o, callback ? in_order : TokenCallback(), limits, batch.ids);
   for (size_t i = 0; i < found.size(); ++i)
     for (Hypothesis& h : found[i]) {
       timing.steps = std::max(timing.steps, h.rows.size());
@@ -296,6 +296,28 @@ Generator Generator::replica() const {
 std::vector<std::vector<Generation>> Generator::generate(const TensorMap& inputs, const GenerationOptions& options,
                                                          const TokenCallback& callback) {
   return impl_->generate(inputs, options, callback);
+}
+
+std::vector<std::vector<float>> Generator::next_token_scores(const TensorMap& inputs,
+                                                             const std::vector<std::vector<int64_t>>& prompts) {
+  if (impl_->whole)
+    throw Error(Error::Kind::kUnsupported, "a model that loops by itself gives no scores of single tokens");
+  std::vector<std::vector<float>> out(prompts.size());
+  for (const SourceBatch& batch : make_batches(inputs, impl_->encoder->plan().inputs(), impl_->defaults)) {
+    std::vector<std::vector<int64_t>> own;
+    for (const size_t source : batch.sources) {
+      if (source >= prompts.size() || prompts[source].empty() || prompts[source].size() != prompts[0].size())
+        throw Error(Error::Kind::kInvalidArgument, "expected a prompt for each source, all equally long");
+      own.push_back(prompts[source]);
+    }
+    impl_->decoder->start(impl_->encode(batch));
+    const Scores scores = impl_->decoder->step(own, {});
+    for (size_t i = 0; i < batch.sources.size(); ++i) {
+      const auto row = scores.row(i);
+      out[batch.sources[i]].assign(row.begin(), row.end());
+    }
+  }
+  return out;
 }
 
 GenerationOptions Generator::options_of(const std::filesystem::path& folder) {

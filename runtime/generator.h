@@ -71,6 +71,10 @@ class Generator {
   std::vector<std::vector<Generation>> generate(const TensorMap& inputs, const GenerationOptions& options,
                                                 const TokenCallback& callback = {});
 
+  // The decoder's scores (logits) of the token that follows each source's prompt. Prompts are equally long.
+  std::vector<std::vector<float>> next_token_scores(const TensorMap& inputs,
+                                                    const std::vector<std::vector<int64_t>>& prompts);
+
   // The options of a folder's generation_config.json, as load() reads them.
   static GenerationOptions options_of(const std::filesystem::path& folder);
   const GenerationOptions& defaults() const;

@@ -21,8 +21,9 @@ bool contains(const std::vector<int64_t>& tokens, int64_t token) {
 class TokenByToken {
  public:
   TokenByToken(StepModel& model, const Sequences& prompts, const GenerationOptions& options,
-               const TokenCallback& callback, const std::vector<int64_t>& limits)
+               const TokenCallback& callback, const std::vector<int64_t>& limits, const Sequences& sources)
       : model_(model),
+        sources_(sources),
         options_(options),
         callback_(callback),
         rules_(options, static_cast<int64_t>(prompts[0].size())),
@@ -68,10 +69,11 @@ class TokenByToken {
         row = own;
       }
       Hypothesis& h = results_[r.source][r.copy];
-      rules_.apply(h.tokens, row);
+      rules_.apply(h.tokens, row, sources_.empty() ? std::span<const int64_t>() : sources_.at(r.source));
       int64_t token;
       if (options_.do_sample) {
         warp(options_, 1, row);
+        rules_.finish(row);
         token = draw(row, uniform(options_.seed, r.source, r.copy, step));
       } else {
         token = argmax_row(row.data(), static_cast<int64_t>(row.size()));
@@ -95,6 +97,7 @@ class TokenByToken {
   }
 
   StepModel& model_;
+  const Sequences& sources_;
   const GenerationOptions& options_;
   const TokenCallback& callback_;
   TokenRules rules_;
@@ -109,20 +112,14 @@ class TokenByToken {
 
 std::vector<std::vector<Hypothesis>> search(StepModel& model, const Sequences& prompts,
                                             const GenerationOptions& options, const TokenCallback& callback,
-                                            const std::vector<int64_t>& limits) {
+                                            const std::vector<int64_t>& limits, const Sequences& sources) {
   check(options);
   if (prompts.empty()) return {};
   for (const auto& p : prompts)
     if (p.size() != prompts[0].size() || p.empty())
       throw Error(Error::Kind::kInvalidArgument, "prompts must be equally long, and not empty");
-  if (options.num_beams == 1) return TokenByToken(model, prompts, options, callback, limits).run();
-  auto results = beam_search(model, prompts, options, limits);
-  if (callback)
-    for (size_t s = 0; s < results.size(); ++s)
-      for (size_t i = 0; i < results[s].size(); ++i)
-        for (size_t t = prompts[s].size(); t < results[s][i].tokens.size(); ++t)
-          callback(s, i, results[s][i].tokens[t]);
-  return results;
+  if (options.num_beams == 1) return TokenByToken(model, prompts, options, callback, limits, sources).run();
+  return beam_search(model, prompts, options, callback, limits, sources);
 }
 
 }  // namespace attune

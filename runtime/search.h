@@ -36,14 +36,16 @@ struct Hypothesis {
   std::vector<int32_t> rows;    // per new token: the row of the step that gave it
 };
 
-// Called with each token that is settled: source, index of the sequence, token. Beam search settles all at the end.
+// Called with each token as soon as it is settled: source, index of the sequence, token. In beam search those of the
+// best sequence are settled when all hypotheses that may still win begin with them; those of the others at the end.
 using TokenCallback = std::function<void(size_t source, size_t sequence, int64_t token)>;
 
 // `prompts`: one for each source, all of one length. `limits`: new tokens at most, for each source, beside those of
-// `options`; empty: none. Gives num_return_sequences hypotheses for each source, best
-// first. What a source gives does not depend on the others.
+// `options`; empty: none. `sources`: the tokens of each source, if it has tokens. Gives num_return_sequences hypotheses
+// for each source, best first. What a source gives does not depend on the others.
 std::vector<std::vector<Hypothesis>> search(StepModel& model, const std::vector<std::vector<int64_t>>& prompts,
                                             const GenerationOptions& options, const TokenCallback& callback = {},
-                                            const std::vector<int64_t>& limits = {});
+                                            const std::vector<int64_t>& limits = {},
+                                            const std::vector<std::vector<int64_t>>& sources = {});
 
 }  // namespace attune

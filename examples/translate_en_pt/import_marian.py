@@ -9,43 +9,17 @@ import shutil
 import sys
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
 import marian_file
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from onnx_builder import Builder
+
 HEADS = 8
-OPSET = 17
 
 
-class Builder:
-    """An ONNX graph that grows by calls: b.MatMul(x, w) adds a node and gives the name of its output."""
-
-    def __init__(self, weights):
-        self.weights, self.nodes, self.initializers, self.names = weights, [], {}, 0
-
-    def __getattr__(self, op):
-        def add(*inputs, outputs=1, **attributes):
-            names = [self.fresh(op) for _ in range(outputs)]
-            inputs = [i if isinstance(i, str) else self.constant(i) for i in inputs]
-            self.nodes.append(helper.make_node(op, inputs, names, **attributes))
-            return names[0] if outputs == 1 else names
-
-        return add
-
-    def fresh(self, stem):
-        self.names += 1
-        return f"{stem}_{self.names}"
-
-    def constant(self, value):
-        if isinstance(value, (int, list)):
-            value = np.asarray(value, np.int64)
-        elif isinstance(value, float):
-            value = np.asarray(value, np.float32)
-        name = self.fresh("constant")
-        self.initializers[name] = value
-        return name
-
+class MarianBuilder(Builder):
     def w(self, name):
         """A weight of the file; biases and scales, stored as (1, n), become (n)."""
         value = self.weights[name]
@@ -58,16 +32,13 @@ class Builder:
     def normalize(self, x, prefix):
         return self.LayerNormalization(x, self.w(prefix + "_ln_scale"), self.w(prefix + "_ln_bias"), epsilon=1e-6)
 
-    def heads(self, x, width):
-        return self.Transpose(self.Reshape(x, [0, -1, HEADS, width // HEADS]), perm=[0, 2, 1, 3])
-
     def attention(self, query, memory, visible, prefix):
         """Multi-head attention with output projection; `visible` is bool (batch, 1, 1, length)."""
         width = self.weights[prefix + "_Wq"].shape[1]
-        q, k, v = (self.heads(self.linear(x, prefix, c), width) for x, c in ((query, "q"), (memory, "k"), (memory, "v")))
+        q, k, v = (self.split_heads(self.linear(x, prefix, c), HEADS, width) for x, c in ((query, "q"), (memory, "k"), (memory, "v")))
         scores = self.Mul(self.MatMul(q, self.Transpose(k, perm=[0, 1, 3, 2])), float((width // HEADS) ** -0.5))
         weights = self.Softmax(self.Where(visible, scores, float("-inf")), axis=-1)
-        context = self.Reshape(self.Transpose(self.MatMul(weights, v), perm=[0, 2, 1, 3]), [0, -1, width])
+        context = self.merge_heads(self.MatMul(weights, v), width)
         return self.linear(context, prefix, "o")
 
     def feed_forward(self, x, prefix):
@@ -88,24 +59,13 @@ class Builder:
     def visible(self, attention_mask):
         return self.Unsqueeze(self.Cast(attention_mask, to=TensorProto.BOOL), [1, 2])
 
-    def save(self, path, inputs, outputs):
-        for name, (source, _, _) in outputs.items():
-            self.nodes.append(helper.make_node("Identity", [source], [name]))
-        info = lambda name, kind, shape: helper.make_tensor_value_info(name, kind, shape)
-        graph = helper.make_graph(
-            self.nodes, os.path.basename(path).removesuffix(".onnx"), [info(n, k, s) for n, (k, s) in inputs.items()],
-            [info(n, k, s) for n, (_, k, s) in outputs.items()], [numpy_helper.from_array(v, n) for n, v in self.initializers.items()])
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8, producer_name="import_marian")
-        onnx.checker.check_model(model)
-        onnx.save(model, path)
-
 
 def layers(weights, prefix):
     return sorted({int(n.split("_l")[1].split("_")[0]) for n in weights if n.startswith(prefix + "_l")})
 
 
 def encoder(weights, path):
-    b = Builder(weights)
+    b = MarianBuilder(weights)
     length = b.Gather(b.Shape("input_ids"), 1)
     position = b.Unsqueeze(b.Cast(b.Range(0, length, 1), to=TensorProto.FLOAT), [1])
     x = b.Add(b.embed("input_ids"), b.positions(position))
@@ -121,7 +81,7 @@ def encoder(weights, path):
 
 def decoder_step(weights, path):
     """One step. The first (position 0) has no previous token: its embedding is zero."""
-    b = Builder(weights)
+    b = MarianBuilder(weights)
     width = weights["Wemb"].shape[1]
     position = b.Cast("position", to=TensorProto.FLOAT)
     started = b.Unsqueeze(b.Cast(b.Greater("position", 0), to=TensorProto.FLOAT), [2])

@@ -34,6 +34,7 @@ class Markov : public StepModel {
       for (const float l : logits(row_sources_[r], sequences[r])) values_.push_back(l);
     largest_batch_ = std::max(largest_batch_, sequences.size());
     last_batch_ = sequences.size();
+    length_ = sequences[0].size();
     return {values_, vocabulary_};
   }
 
@@ -48,6 +49,7 @@ class Markov : public StepModel {
   }
 
   size_t vocabulary_, sources_, largest_batch_ = 0, last_batch_ = 0;
+  size_t length_ = 0;  // of the sequences of the last step
 
  private:
   unsigned seed_;
@@ -91,6 +93,27 @@ TEST(BeamSearch, WideEnoughFindsTheBestOfAllSequences) {
       for (size_t s = 0; s < 2; ++s)
         EXPECT_NEAR(*found[s][0].score, best_of_all(model, s, {1}, 0, o), 1e-4) << penalty << " " << seed << " " << s;
     }
+}
+
+TEST(BeamSearch, SettlesTheBestSequenceStepByStep) {
+  size_t early = 0;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    Markov model(3, 6, seed);
+    GenerationOptions o;
+    o.eos_token_id = {0};
+    o.max_new_tokens = 12;
+    o.num_beams = 3;
+    o.num_return_sequences = 2;
+    std::vector<std::vector<Tokens>> settled(3, {{1}, {1}});
+    const auto callback = [&](size_t source, size_t sequence, int64_t token) {
+      settled.at(source).at(sequence).push_back(token);
+      early += sequence == 0 && model.length_ < 6;  // of 13 tokens at most
+    };
+    const auto found = search(model, {{1}, {1}, {1}}, o, callback);
+    for (size_t s = 0; s < 3; ++s)
+      for (size_t i = 0; i < 2; ++i) EXPECT_EQ(settled[s][i], found[s][i].tokens) << seed << " " << s << " " << i;
+  }
+  EXPECT_GT(early, 0U);
 }
 
 TEST(Search, GreedyTakesTheBestTokenAndEndedSequencesLeave) {
@@ -183,6 +206,61 @@ TEST(TokenRules, EachRule) {
   EXPECT_THAT(after(with([](auto& o) { o.suppress_tokens = {2, 99}; }), {1}, scores), ElementsAre(1, -2, kOut, 4));
   EXPECT_THAT(after(with([](auto& o) { o.begin_suppress_tokens = {2}; }), {1}, scores), ElementsAre(1, -2, kOut, 4));
   EXPECT_THAT(after(with([](auto& o) { o.begin_suppress_tokens = {2}; }), {1, 1}, scores), ElementsAre(1, -2, 3, 4));
+}
+
+TEST(TokenRules, OfTheSourceAndOfTheLength) {
+  using testing::ElementsAre;
+  const std::vector<float> scores{1, -2, 3, 4};
+  GenerationOptions o;
+  o.eos_token_id = {0};
+  o.max_new_tokens = 9;
+  const auto with_source = [&](const GenerationOptions& options, const Tokens& tokens) {
+    std::vector<float> out = scores;
+    TokenRules(options, 1).apply(tokens, out, Tokens{1, 2, 3});
+    return out;
+  };
+  GenerationOptions source = o;
+  source.encoder_repetition_penalty = 2;
+  EXPECT_THAT(with_source(source, {0}), ElementsAre(1, -1, 6, 8));
+  source = o;
+  source.encoder_no_repeat_ngram_size = 2;
+  EXPECT_THAT(with_source(source, {0, 2}), ElementsAre(1, -2, 3, kOut));
+  EXPECT_THAT(with_source(source, {0}), ElementsAre(1, -2, 3, 4));
+  GenerationOptions bias = o;
+  bias.sequence_bias = {{{3}, -1.0F}, {{2, 1}, 5.0F}};
+  EXPECT_THAT(after(bias, {0, 2}, scores), ElementsAre(1, 3, 3, 3));
+  EXPECT_THAT(after(bias, {0, 3}, scores), ElementsAre(1, -2, 3, 3));
+  GenerationOptions decay = o;
+  decay.exponential_decay_length_penalty = {1, 2.0F};
+  EXPECT_THAT(after(decay, {1, 2}, scores), ElementsAre(1, -2, 3, 4));
+  EXPECT_THAT(after(decay, {1, 2, 3, 3}, scores), ElementsAre(4, -2, 3, 4));
+  GenerationOptions valid = o;
+  valid.remove_invalid_values = true;
+  EXPECT_THAT(after(valid, {1}, {std::nanf(""), -kOut, kOut, 2}),
+              ElementsAre(0, std::numeric_limits<float>::max(), std::numeric_limits<float>::lowest(), 2));
+}
+
+// Tokens 0 and 1 are text, 2 ends, 3 is "no timestamps", 4 to 7 are times; the prompt is one token.
+TEST(TokenRules, Timestamps) {
+  using testing::ElementsAre;
+  GenerationOptions o;
+  o.eos_token_id = {2};
+  o.max_new_tokens = 9;
+  o.return_timestamps = true;
+  o.no_timestamps_token_id = 3;
+  const std::vector<float> text{9, 1, 2, 30, 1, 1, 1, 1}, time{1, 1, 1, 1, 1, 1, 1, 1};
+  // The first token is a time, at most so late.
+  EXPECT_THAT(after(o, {0}, text), ElementsAre(kOut, kOut, kOut, kOut, 1, 1, 1, 1));
+  o.max_initial_timestamp_index = 1;
+  EXPECT_THAT(after(o, {0}, text), ElementsAre(kOut, kOut, kOut, kOut, 1, 1, kOut, kOut));
+  // After it comes text; after text a later time, where times together are more probable than any text.
+  EXPECT_THAT(after(o, {0, 5}, text), ElementsAre(9, 1, 2, kOut, kOut, kOut, kOut, kOut));
+  EXPECT_THAT(after(o, {0, 5, 1}, text), ElementsAre(9, 1, 2, kOut, kOut, kOut, 1, 1));
+  EXPECT_THAT(after(o, {0, 5, 1}, time), ElementsAre(kOut, kOut, kOut, kOut, kOut, kOut, 1, 1));
+  // A time that ends text is followed by a time, the same or a later one, or by the end.
+  EXPECT_THAT(after(o, {0, 5, 1, 6}, {9, 9, 9, 9, 1, 1, 1, 1}), ElementsAre(kOut, kOut, 9, kOut, kOut, kOut, 1, 1));
+  EXPECT_THAT(after(o, {0, 5, 1, 6, 6}, text), ElementsAre(9, 1, 2, kOut, kOut, kOut, kOut, kOut));
+  EXPECT_THAT(after(o, {0, 5, 1, 6, 6, 1}, text), ElementsAre(9, 1, 2, kOut, kOut, kOut, kOut, 1));
 }
 
 TEST(Sampling, Warping) {

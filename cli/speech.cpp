@@ -1,0 +1,179 @@
+#include "cli/speech.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "convert/convert.h"
+#include "runtime/audio/features.h"
+#include "runtime/audio/transcriber.h"
+
+namespace attune::cli {
+namespace {
+
+using nlohmann::json;
+
+// "01:02.340"; hours if there are any.
+std::string clock_text(double seconds) {
+  const auto all = static_cast<int64_t>(std::llround(seconds * 1000));
+  const int64_t ms = all % 1000, s = all / 1000 % 60, m = all / 60000 % 60, h = all / 3600000;
+  const std::string hours = h > 0 ? fmt::format("{:02}:", h) : std::string();
+  return fmt::format("{}{:02}:{:02}.{:03}", hours, m, s, ms);
+}
+
+json transcript_json(const Transcript& t, const std::string& file) {
+  json segments = json::array();
+  for (const TranscriptSegment& s : t.segments) {
+    json segment{{"start", s.start}, {"end", s.end}, {"text", s.text}, {"tokens", s.tokens}};
+    if (!s.token_times.empty()) {
+      segment["token_times"] = s.token_times;
+      segment["words"] = json::array();
+      for (const TranscriptWord& w : s.words)
+        segment["words"].push_back({{"start", w.start}, {"end", w.end}, {"text", w.text}});
+    }
+    segments.push_back(std::move(segment));
+  }
+  json out{{"file", file}, {"text", t.text()}, {"segments", std::move(segments)}};
+  if (!t.language.empty()) out["language"] = t.language;
+  return out;
+}
+
+// Words alone have no line for the segment, whose times nobody asked for.
+void print_segment(const TranscriptSegment& s, bool words_alone) {
+  if (!words_alone) print_line(fmt::format("[{} --> {}] {}", clock_text(s.start), clock_text(s.end), s.text));
+  for (const TranscriptWord& w : s.words)
+    print_line(
+        fmt::format("{}[{} --> {}] {}", words_alone ? "" : "    ", clock_text(w.start), clock_text(w.end), w.text));
+}
+
+std::string without_blank(std::string text) {
+  text.erase(0, std::min(text.find_first_not_of(' '), text.size()));
+  return text;
+}
+
+// Rows: tokens; columns: steps of time, so many that they can be seen.
+AlignmentPicture picture_of(const Transcript& t, const Transcriber& transcriber, const std::string& title) {
+  constexpr size_t kMostColumns = 120;
+  double end = 0;
+  for (const TranscriptSegment& s : t.segments) end = std::max(end, s.alignment_end);
+  const auto steps = static_cast<size_t>(std::ceil(end / kAlignmentStep - 1e-6));
+  const size_t width = std::max<size_t>(1, (steps + kMostColumns - 1) / kMostColumns);
+  AlignmentPicture p;
+  p.title = title;
+  for (size_t c = 0; c * width < steps; ++c)
+    p.columns.push_back(fmt::format("{:.2f} s", static_cast<double>(c * width) * kAlignmentStep));
+  AlignmentHead head{"mean", {}};
+  for (const TranscriptSegment& s : t.segments) {
+    const auto first = static_cast<size_t>(std::llround(s.alignment_start / kAlignmentStep));
+    for (size_t i = 0; i < s.alignment.size(); ++i) {
+      p.rows.push_back(transcriber.piece(s.tokens[i]));
+      std::vector<float> row(p.columns.size(), 0.0F);
+      for (size_t k = 0; k < s.alignment[i].size(); ++k)
+        if ((first + k) / width < row.size()) row[(first + k) / width] += s.alignment[i][k];
+      head.weights.insert(head.weights.end(), row.begin(), row.end());
+    }
+  }
+  p.heads.push_back(std::move(head));
+  return p;
+}
+
+}  // namespace
+
+void SpeechInput::add_options(CLI::App& command) {
+  command.add_option("--audio", files, "Sound of a source (.wav, .flac, .ogg; may be given several times)");
+  command.add_option("--language", language, "Language of the sound, as a code or in English (default: heard)");
+  command.add_option("--task", task, "transcribe, or translate (into English)");
+  command.add_flag("--timestamps", timestamps, "Say when each segment of speech begins and ends");
+  command.add_flag("--word-timestamps", word_timestamps, "Say when each word begins and ends");
+  command.add_flag("--condition-on-previous-text", condition_on_previous_text,
+                   "Long sound: what was said before helps to understand what follows");
+}
+
+bool is_transcriber(const std::string& folder) {
+  return read_audio_feature_options(folder).kind == AudioFeatureKind::kWhisper;
+}
+
+TensorMap read_speech(const std::string& folder, const std::vector<std::string>& files) {
+  const AudioFeatureOptions options = read_audio_feature_options(folder);
+  std::vector<Tensor> features;
+  int64_t frames = 0;
+  for (const std::string& file : files) {
+    const Audio audio = read_audio(file);
+    features.push_back(within(
+        [&] { return file; },
+        [&] { return audio_features(resample(audio.samples, audio.sampling_rate, options.sampling_rate), options); }));
+    frames = std::max(frames, features.back().dim(1));
+  }
+  const auto count = static_cast<int64_t>(files.size());
+  std::vector<float> values;
+  std::vector<int64_t> mask;
+  for (const Tensor& f : features) {
+    const auto own = f.values<float>();
+    values.insert(values.end(), own.begin(), own.end());
+    values.resize(values.size() + static_cast<size_t>((frames - f.dim(1)) * options.feature_size), 0.0F);
+    mask.insert(mask.end(), static_cast<size_t>(f.dim(1)), 1);
+    mask.resize(mask.size() + static_cast<size_t>(frames - f.dim(1)), 0);
+  }
+  return {{"input_features", Tensor::from<float>({count, frames, options.feature_size}, values)},
+          {"attention_mask", Tensor::from<int64_t>({count, frames}, mask)}};
+}
+
+int transcribe(const std::string& folder, const SpeechInput& input, GeneratorOptions options,
+               const std::function<void(GenerationOptions&)>& adjust, const SpeechOutput& output) {
+  // What is wrong with a file shows before the model is loaded.
+  std::vector<Audio> sounds;
+  for (const std::string& file : input.files) sounds.push_back(read_audio(file));
+  options.alignments = input.word_timestamps || output.alignment.draws();
+  options.each_head = input.word_timestamps;
+  if (options.alignments) options.prepare = fuse;
+  Transcriber transcriber = Transcriber::load(folder, options);
+  TranscriptionOptions o = transcriber.defaults();
+  adjust(o.generation);
+  o.language = input.language;
+  o.task = input.task;
+  o.timestamps = o.timestamps || input.timestamps;
+  o.word_timestamps = input.word_timestamps;
+  o.condition_on_previous_text = input.condition_on_previous_text;
+  o.generation.output_alignments = output.alignment.draws();
+
+  json results = json::array();
+  for (size_t i = 0; i < sounds.size(); ++i) {
+    Progress progress("transcribing");
+    const bool timed = input.timestamps || input.word_timestamps;
+    bool begun = false;
+    const auto show = [&](const TranscriptSegment& segment, double seconds) {
+      if (!output.stream || output.json) {
+        progress.update(static_cast<size_t>(seconds), static_cast<size_t>(sounds[i].seconds()), "seconds");
+        return;
+      }
+      if (timed) {
+        print_segment(segment, !input.timestamps);
+      } else {
+        print(begun ? segment.text : without_blank(segment.text));
+        begun = true;
+      }
+      std::fflush(stdout);
+    };
+    const Transcript t =
+        within([&] { return input.files[i]; }, [&] { return transcriber.transcribe(sounds[i], o, show); });
+    if (output.json) {
+      results.push_back(transcript_json(t, input.files[i]));
+    } else if (output.stream) {
+      if (!timed) print_line("");
+    } else if (timed) {
+      for (const TranscriptSegment& s : t.segments) print_segment(s, !input.timestamps);
+    } else {
+      print_line(without_blank(t.text()));
+    }
+    if (output.alignment.draws()) output.alignment.draw(picture_of(t, transcriber, input.files[i]), i);
+  }
+  if (output.json) print_json(results.size() == 1 ? results[0] : results);
+  return kSuccess;
+}
+
+}  // namespace attune::cli

@@ -1,0 +1,38 @@
+// attune generate --audio.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/alignment_output.h"
+#include "runtime/generator.h"
+
+namespace attune::cli {
+
+struct SpeechInput {
+  std::vector<std::string> files;  // --audio
+  std::string language, task;
+  bool timestamps = false, word_timestamps = false, condition_on_previous_text = false;
+
+  void add_options(CLI::App& command);
+  bool given() const { return !files.empty(); }
+};
+
+struct SpeechOutput {
+  bool json = false, stream = false;
+  const AlignmentOutput& alignment;
+};
+
+// True if the folder's features are Whisper's, which are transcribed in windows.
+bool is_transcriber(const std::string& folder);
+
+// Features of the files as inputs of an encoder that takes each sound as a whole.
+TensorMap read_speech(const std::string& folder, const std::vector<std::string>& files);
+
+// `adjust` changes the folder's generation options. Gives the exit code.
+int transcribe(const std::string& folder, const SpeechInput& input, GeneratorOptions options,
+               const std::function<void(GenerationOptions&)>& adjust, const SpeechOutput& output);
+
+}  // namespace attune::cli

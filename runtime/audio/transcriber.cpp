@@ -1,0 +1,297 @@
+#include "runtime/audio/transcriber.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "graph/error.h"
+#include "runtime/audio/features.h"
+#include "runtime/audio/segments.h"
+#include "runtime/audio/whisper_config.h"
+#include "runtime/audio/word_times.h"
+#include "runtime/text/tokenizer.h"
+
+namespace attune {
+namespace {
+
+constexpr int64_t kFramesPerPosition = 2;  // the encoder halves time
+constexpr double kFrameSeconds = 0.01, kStepSeconds = 0.02;
+
+// Languages that put no blanks between words.
+constexpr std::array<std::string_view, 6> kUnspaced{"zh", "ja", "th", "lo", "my", "yue"};
+
+[[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
+
+// Frames [begin, begin + frames) of (1, bands, all), and zeros behind them up to `width`.
+Tensor window_of(const Tensor& features, int64_t begin, int64_t frames, int64_t width) {
+  const int64_t bands = features.dim(1), all = features.dim(2);
+  Tensor out = Tensor::allocate(DataType::kFloat, {1, bands, width});
+  for (int64_t b = 0; b < bands; ++b) {
+    const float* from = features.data<float>() + b * all + begin;
+    float* to = out.mutable_data<float>() + b * width;
+    std::fill(std::copy_n(from, frames, to), to + width, 0.0F);
+  }
+  return out;
+}
+
+}  // namespace
+
+struct Transcriber::Impl {
+  // What is the same for all windows of one sound.
+  struct Run {
+    GenerationOptions options;
+    bool words = false, alignments = false;
+    int64_t first_time = INT64_MAX;  // token
+    int64_t sounding_frames = 0;     // without silence that was put behind it
+  };
+
+  Impl(const std::filesystem::path& folder, const GeneratorOptions& options)
+      : features(read_audio_feature_options(folder)),
+        config(read_whisper_config(folder)),
+        generator(Generator::load(folder, options)) {
+    if (features.kind != AudioFeatureKind::kWhisper)
+      throw Error(Error::Kind::kUnsupported,
+                  fmt::format("{}: only Whisper models are transcribed in windows", folder.string()));
+    const auto& eos = generator.defaults().eos_token_id;
+    tokenizer = find_tokenizers(folder, eos.empty() ? -1 : eos.front()).target;
+    if (!tokenizer) throw Error(Error::Kind::kIo, fmt::format("{}: has no tokenizer", folder.string()));
+  }
+
+  int64_t window_frames() const { return kFramesPerPosition * config.source_positions; }
+  Transcript transcribe(const Audio& audio, const TranscriptionOptions& options, const SegmentCallback& callback);
+  int64_t add_window(const Generation& g, int64_t seek, int64_t frames, const Run& run, Transcript& out) const;
+  Tensor features_of(const Audio& audio) const;
+  std::vector<int64_t> start_tokens(const TranscriptionOptions& o, bool timestamps, const Tensor& first_window);
+  int64_t hear_language(int64_t start, const Tensor& window);
+  std::vector<int64_t> previous_text(const std::vector<TranscriptSegment>& segments, const GenerationOptions& o) const;
+  Generation transcribe_window(const Tensor& window, const std::vector<int64_t>& prompt, GenerationOptions o);
+  std::string text_of(std::span<const int64_t> tokens, int64_t first_time) const;
+  void add_words(TranscriptSegment& segment, double before, const std::string& language, int64_t first_time) const;
+
+  AudioFeatureOptions features;
+  WhisperConfig config;
+  Generator generator;
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+
+// Of sound up to one window: with silence behind it, so that it fills the window.
+Tensor Transcriber::Impl::features_of(const Audio& audio) const {
+  auto samples = resample(audio.samples, audio.sampling_rate, features.sampling_rate);
+  samples.resize(std::max(samples.size(), static_cast<size_t>(window_frames() * features.hop_length)), 0.0F);
+  return audio_features(samples, features);
+}
+
+int64_t Transcriber::Impl::hear_language(int64_t start, const Tensor& window) {
+  const auto scores = generator.next_token_scores({{"input_features", window}}, {{start}}).at(0);
+  const auto better = [&](const auto& a, const auto& b) {
+    const auto score = [&](int64_t token) {
+      if (token < 0 || static_cast<size_t>(token) >= scores.size())
+        invalid(fmt::format("lang_to_id: token {} lies outside the vocabulary of {}", token, scores.size()));
+      return scores[static_cast<size_t>(token)];
+    };
+    return score(a.second) < score(b.second);
+  };
+  return std::max_element(config.languages.begin(), config.languages.end(), better)->second;
+}
+
+std::vector<int64_t> Transcriber::Impl::start_tokens(const TranscriptionOptions& o, bool timestamps,
+                                                     const Tensor& first_window) {
+  const GenerationOptions& g = o.generation;
+  if (!g.decoder_start_token_id) invalid("the configuration has no decoder_start_token_id");
+  std::string language = o.language.empty() ? config.language : o.language;
+  std::string task = o.task.empty() ? config.task : o.task;
+  std::vector<int64_t> tokens{*g.decoder_start_token_id};
+  if (!config.multilingual) {
+    const bool english = language.empty() || language == "en" || language == "english" || language == "English";
+    if (!english || (!task.empty() && task != "transcribe"))
+      invalid("the model knows only English, and only to transcribe it");
+    language = task = "";
+  }
+  const auto task_token = [&](const std::string& name) {
+    const auto it = config.tasks.find(name);
+    if (it == config.tasks.end()) invalid(fmt::format("task '{}': the model doesn't know it", name));
+    return it->second;
+  };
+
+  std::optional<int64_t> language_id;
+  if (!language.empty()) language_id = language_token(config, language);
+  const bool forced = language.empty() && task.empty() && !config.forced_prompt.empty();
+  const bool hear = !config.languages.empty() && !language_id && (!forced || !config.forced_prompt.front());
+  if (hear) language_id = hear_language(tokens[0], first_window);
+  if (language_id) tokens.push_back(*language_id);
+  if (forced)
+    for (size_t i = language_id ? 1 : 0; i < config.forced_prompt.size(); ++i)
+      if (config.forced_prompt[i]) tokens.push_back(*config.forced_prompt[i]);
+  if (!task.empty()) {
+    tokens.push_back(task_token(task));
+  } else if (!language.empty() && !config.tasks.empty()) {
+    tokens.push_back(task_token("transcribe"));
+  }
+  if (const auto none = g.no_timestamps_token_id) {
+    if (!timestamps && tokens.back() != *none) tokens.push_back(*none);
+    if (timestamps && tokens.back() == *none) tokens.pop_back();
+  }
+  return tokens;
+}
+
+// <|startofprev|> and the newest text, as much as half of the decoder's positions hold.
+std::vector<int64_t> Transcriber::Impl::previous_text(const std::vector<TranscriptSegment>& segments,
+                                                      const GenerationOptions& o) const {
+  const int64_t first_time = *o.no_timestamps_token_id + 1;
+  std::vector<int64_t> text;
+  for (const TranscriptSegment& s : segments) {
+    const size_t size = s.tokens.size();
+    const bool pair_at_end = size > 2 && s.tokens[size - 2] >= first_time;
+    text.insert(text.end(), s.tokens.begin(), s.tokens.end() - (pair_at_end ? 1 : 0));
+  }
+  const auto most = static_cast<size_t>(config.target_positions / 2 - 1);
+  if (text.size() > most) text.erase(text.begin(), text.end() - static_cast<std::ptrdiff_t>(most));
+  const size_t suppressed = o.suppress_tokens.size();
+  if (config.previous_text_token) {
+    text.insert(text.begin(), *config.previous_text_token);
+  } else if (suppressed >= 2) {  // where older configurations have it
+    text.insert(text.begin(), o.suppress_tokens[suppressed - 2]);
+  }
+  return text;
+}
+
+Generation Transcriber::Impl::transcribe_window(const Tensor& window, const std::vector<int64_t>& prompt,
+                                                GenerationOptions o) {
+  o.decoder_input_ids = {prompt};
+  const auto length = static_cast<int64_t>(prompt.size());
+  if (o.max_new_tokens) o.max_new_tokens = std::min(*o.max_new_tokens, config.target_positions - length);
+  return std::move(generator.generate({{"input_features", window}}, o).at(0).at(0));
+}
+
+// `before`: when the token before the segment ends.
+void Transcriber::Impl::add_words(TranscriptSegment& segment, double before, const std::string& language,
+                                  int64_t first_time) const {
+  std::vector<int64_t> text;
+  std::vector<double> starts, ends;
+  for (size_t i = 0; i < segment.tokens.size(); ++i) {
+    if (segment.tokens[i] >= first_time) continue;
+    text.push_back(segment.tokens[i]);
+    starts.push_back(i == 0 ? before : segment.token_times[i - 1]);
+    ends.push_back(segment.token_times[i]);
+  }
+  const bool spaced = std::find(kUnspaced.begin(), kUnspaced.end(), language) == kUnspaced.end();
+  for (TokenGroup& word : group_words(text, *tokenizer, spaced))
+    segment.words.push_back({starts[word.begin], ends[word.end - 1], std::move(word.text)});
+}
+
+// The segments of one window, which begins with frame `seek`; gives the frames by which the next begins later.
+int64_t Transcriber::Impl::add_window(const Generation& g, int64_t seek, int64_t frames, const Run& run,
+                                      Transcript& out) const {
+  std::span<const int64_t> tokens = std::span(g.tokens).subspan(g.prompt_length);
+  const auto& eos = run.options.eos_token_id;
+  if (!tokens.empty() && std::find(eos.begin(), eos.end(), tokens.back()) != eos.end())
+    tokens = tokens.first(tokens.size() - 1);
+  const double offset = static_cast<double>(seek) * kFrameSeconds;
+  const auto seconds = [&](int64_t steps) { return offset + static_cast<double>(steps) * kStepSeconds; };
+  const auto sounding = static_cast<size_t>(std::max<int64_t>(run.sounding_frames - seek, 0) / kFramesPerPosition);
+  std::vector<int64_t> ends;
+  if (run.words)
+    ends = token_positions(g, run.options.alignment_heads, sounding, static_cast<size_t>(config.median_filter_width));
+  const auto window = split_window(tokens, run.first_time, frames);
+  for (const WindowSegment& s : window.segments) {
+    const auto part = tokens.subspan(s.begin, s.end - s.begin);
+    TranscriptSegment segment;
+    segment.start = seconds(s.start);
+    segment.end = seconds(s.stop);
+    segment.tokens.assign(part.begin(), part.end());
+    segment.text = text_of(part, run.first_time);
+    if (run.words) {
+      for (size_t i = s.begin; i < s.end; ++i) segment.token_times.push_back(seconds(ends[i]));
+      add_words(segment, s.begin > 0 ? seconds(ends[s.begin - 1]) : offset, out.language, run.first_time);
+    }
+    for (size_t i = s.begin; run.alignments && i < s.end; ++i) {
+      const auto& weights = g.alignment.at(i);
+      const size_t length = std::min(weights.size(), sounding);
+      segment.alignment.emplace_back(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(length));
+      segment.alignment_start = offset;
+      segment.alignment_end = offset + static_cast<double>(length) * kAlignmentStep;
+    }
+    out.segments.push_back(std::move(segment));
+  }
+  return window.seek;
+}
+
+Transcript Transcriber::Impl::transcribe(const Audio& audio, const TranscriptionOptions& options,
+                                         const SegmentCallback& callback) {
+  const Tensor all = features_of(audio);
+  const int64_t width = window_frames(), count = all.dim(2);
+  Run run{options.generation, options.word_timestamps, options.generation.output_alignments};
+  run.sounding_frames =
+      (static_cast<int64_t>(std::llround(audio.seconds() * static_cast<double>(features.sampling_rate))) +
+       features.hop_length - 1) /
+      features.hop_length;
+  GenerationOptions& o = run.options;
+  o.return_timestamps = options.timestamps || count > width;
+  o.output_alignments = run.words || run.alignments;
+  o.prompt_as_is = true;
+  o.forced_decoder_ids.clear();
+  o.num_return_sequences = 1;
+  check(o);
+  if (options.word_timestamps && o.alignment_heads.empty())
+    invalid("word timestamps need alignment_heads in generation_config.json");
+  if (o.no_timestamps_token_id) run.first_time = *o.no_timestamps_token_id + 1;
+
+  Transcript out;
+  out.prompt = start_tokens(options, o.return_timestamps, window_of(all, 0, std::min(width, count), width));
+  if (out.prompt.size() > 1) out.language = language_code(config, out.prompt[1]);
+  for (int64_t seek = 0; seek < count;) {
+    const int64_t frames = std::min(width, count - seek);
+    std::vector<int64_t> prompt = out.prompt;
+    if (options.condition_on_previous_text && !out.segments.empty() && o.no_timestamps_token_id) {
+      const auto before = previous_text(out.segments, o);
+      prompt.insert(prompt.begin(), before.begin(), before.end());
+    }
+    const size_t known = out.segments.size();
+    const Generation g = transcribe_window(window_of(all, seek, frames, width), prompt, o);
+    seek += add_window(g, seek, frames, run, out);
+    const double done = std::min(static_cast<double>(seek) * kFrameSeconds, audio.seconds());
+    for (size_t i = known; callback && i < out.segments.size(); ++i) callback(out.segments[i], done);
+  }
+  return out;
+}
+
+std::string Transcriber::Impl::text_of(std::span<const int64_t> tokens, int64_t first_time) const {
+  std::vector<int64_t> text;
+  std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(text), [&](int64_t t) { return t < first_time; });
+  return tokenizer->decode(text);
+}
+
+Transcript Transcriber::transcribe(const Audio& audio, const TranscriptionOptions& options,
+                                   const SegmentCallback& callback) {
+  return impl_->transcribe(audio, options, callback);
+}
+
+std::string Transcript::text() const {
+  std::string out;
+  for (const TranscriptSegment& s : segments) out += s.text;
+  return out;
+}
+
+TranscriptionOptions Transcriber::defaults() const {
+  TranscriptionOptions o;
+  o.generation = impl_->generator.defaults();
+  o.timestamps = o.generation.return_timestamps;
+  if (!o.generation.max_length && !o.generation.max_new_tokens)
+    o.generation.max_length = impl_->config.target_positions;
+  return o;
+}
+
+std::string Transcriber::piece(int64_t token) const { return impl_->tokenizer->piece(token); }
+
+Transcriber::Transcriber(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Transcriber::~Transcriber() = default;
+Transcriber::Transcriber(Transcriber&&) noexcept = default;
+Transcriber& Transcriber::operator=(Transcriber&&) noexcept = default;
+
+Transcriber Transcriber::load(const std::filesystem::path& folder, const GeneratorOptions& options) {
+  return Transcriber(std::make_unique<Impl>(folder, options));
+}
+
+}  // namespace attune

@@ -1,0 +1,28 @@
+#include "runtime/picture/xml.h"
+
+namespace attune {
+
+std::string xml_escape(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += static_cast<unsigned char>(c) < 32 ? ' ' : c;
+    }
+  }
+  return out;
+}
+
+}  // namespace attune

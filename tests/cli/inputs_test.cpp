@@ -1,0 +1,222 @@
+// attune generate from text of files and pipes, from sound and from pictures.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "graph/io/npy.h"
+#include "tests/support/program.h"
+#include "tests/support/sound.h"
+
+namespace attune {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using test::expect_error;
+using test::Outcome;
+using test::run_attune;
+
+const fs::path kRoot = ATTUNE_SOURCE_DIR;
+const std::string kTranslator = (kRoot / "examples/translate/models/gru").string();
+const std::string kWhisper = (kRoot / "tests/runtime/data/whisper").string();
+const std::string kTrocr = (kRoot / "tests/runtime/data/trocr").string();
+
+std::vector<std::string> sentences(size_t count) {
+  std::ifstream in(kRoot / "examples/translate/heldout.tsv");
+  std::vector<std::string> out;
+  for (std::string line; out.size() < count && std::getline(in, line);) out.push_back(line.substr(0, line.find('\t')));
+  return out;
+}
+
+class Lines : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::vector<std::string> arguments{"generate", kTranslator};
+    std::string text;
+    for (const std::string& s : sentences(9)) {
+      arguments.insert(arguments.end(), {"--text", s});
+      text += s + "\n";
+    }
+    file_ = folder_.write("in.txt", text).string();
+    expected_ = run_attune(arguments).out;
+    EXPECT_EQ(std::count(expected_.begin(), expected_.end(), '\n'), 9);
+  }
+  test::TemporaryFolder folder_;
+  std::string file_, expected_;
+};
+
+TEST_F(Lines, OfFilesInBatchesOfAnySizeComeInOrder) {
+  for (const char* batch : {"1", "2", "4", "100"})
+    EXPECT_EQ(run_attune({"generate", kTranslator, "--input", file_, "--batch", batch}).out, expected_) << batch;
+}
+
+TEST_F(Lines, OfPipes) {
+  const std::string command =
+      fmt::format("cat {} | {} generate {} --input - 2>&1", test::quoted(file_),
+                  test::quoted(std::string(ATTUNE_BINARY_DIR) + "/attune"), test::quoted(kTranslator));
+  FILE* pipe = popen(command.c_str(), "r");
+  std::string out;
+  for (int c = fgetc(pipe); c != EOF; c = fgetc(pipe)) out += static_cast<char>(c);
+  EXPECT_EQ(pclose(pipe), 0);
+  EXPECT_EQ(out, expected_);
+}
+
+TEST_F(Lines, EmptyOnesStayAndWindowsEndsGo) {
+  const std::string text = sentences(1)[0];
+  const auto file = folder_.write("gaps.txt", "\n" + text + "\r\n\n" + text).string();
+  const std::string one = run_attune({"generate", kTranslator, "--text", text}).out;
+  EXPECT_EQ(run_attune({"generate", kTranslator, "--input", file}).out, "\n" + one + "\n" + one);
+  EXPECT_EQ(run_attune({"generate", kTranslator, "--input", file, "--stream"}).out, "\n" + one + "\n" + one);
+}
+
+TEST_F(Lines, StreamedTextIsTheSame) {
+  for (const char* beams : {"1", "3"}) {
+    std::vector<std::string> arguments{"generate", kTranslator, "--beams", beams, "--input", file_};
+    const std::string all = run_attune(arguments).out;
+    arguments.push_back("--stream");
+    EXPECT_EQ(run_attune(arguments).out, all) << beams;
+  }
+}
+
+TEST_F(Lines, AsJson) {
+  const Outcome outcome = run_attune({"generate", kTranslator, "--input", file_, "--json", "--beams", "2"});
+  std::istringstream in(outcome.out);
+  size_t count = 0;
+  for (std::string line; std::getline(in, line); ++count) {
+    const json j = json::parse(line);
+    EXPECT_EQ(j["input"], sentences(9)[count]);
+    EXPECT_EQ(j["texts"].size(), 1U);
+    EXPECT_EQ(j["scores"].size(), 1U);
+  }
+  EXPECT_EQ(count, 9U);
+}
+
+TEST(Inputs, WhatDoesntGoTogether) {
+  expect_error(run_attune({"generate", kTranslator}), "--audio");
+  expect_error(run_attune({"generate", kTranslator, "--text", "a", "--input", "b"}), "expected one of");
+  expect_error(run_attune({"generate", kTranslator, "--text", "a", "--stream", "--json"}), "--stream");
+  expect_error(run_attune({"generate", kTranslator, "--input", "/none"}), "/none");
+  expect_error(run_attune({"generate", kTranslator, "--input", kTranslator}), "can't be opened");
+  expect_error(run_attune({"generate", kTranslator, "--image", "x.png"}), "preprocessor_config.json");
+  expect_error(run_attune({"generate", kTranslator, "--audio", "x.wav"}), "preprocessor_config.json");
+}
+
+// 32-bit floats, one channel, 16 kHz.
+std::string wav(const std::vector<float>& samples) {
+  std::string out;
+  const auto number = [&](uint32_t value, size_t size) {
+    for (size_t i = 0; i < size; ++i) out += static_cast<char>(value >> (8 * i));
+  };
+  const auto bytes = static_cast<uint32_t>(samples.size() * 4);
+  out += "RIFF";
+  number(36 + bytes, 4);
+  out += "WAVEfmt ";
+  for (const auto& [value, size] : {std::pair{16U, 4}, {3U, 2}, {1U, 2}, {16000U, 4}, {64000U, 4}, {4U, 2}, {32U, 2}})
+    number(value, static_cast<size_t>(size));
+  out += "data";
+  number(bytes, 4);
+  for (const float s : samples) number(std::bit_cast<uint32_t>(s), 4);
+  return out;
+}
+
+class Sound : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::ifstream in(kRoot / "tests/runtime/data/whisper/expected.json");
+    expected_ = json::parse(in)["timestamps"];
+    file_ = folder_.write("x.wav", wav(test::made_up_sound(expected_["samples"]))).string();
+  }
+  test::TemporaryFolder folder_;
+  json expected_;
+  std::string file_;
+};
+
+TEST_F(Sound, AsJsonWithTimes) {
+  const Outcome outcome = run_attune(
+      {"generate", kWhisper, "--audio", file_, "--language", "en", "--timestamps", "--word-timestamps", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json j = json::parse(outcome.out);
+  EXPECT_EQ(j["language"], "en");
+  ASSERT_EQ(j["segments"].size(), expected_["segments"].size());
+  for (size_t i = 0; i < j["segments"].size(); ++i) {
+    EXPECT_EQ(j["segments"][i]["tokens"], expected_["segments"][i]["tokens"]);
+    EXPECT_NEAR(j["segments"][i]["start"].get<double>(), expected_["segments"][i]["start"].get<double>(), 1e-3);
+    EXPECT_TRUE(j["segments"][i].contains("words"));
+  }
+}
+
+TEST_F(Sound, AsTextAndStreamed) {
+  const std::vector<std::string> arguments{"generate", kWhisper, "--audio", file_, "--language", "en", "--timestamps"};
+  const std::string text = run_attune(arguments).out;
+  EXPECT_THAT(text, testing::HasSubstr("[00:00.220 --> 00:01.080]"));
+  auto streamed = arguments;
+  streamed.push_back("--stream");
+  EXPECT_EQ(run_attune(streamed).out, text);
+}
+
+TEST_F(Sound, AlignmentOverSeconds) {
+  const auto picture = (folder_ / "a.json").string();
+  ASSERT_EQ(
+      run_attune({"generate", kWhisper, "--audio", file_, "--language", "en", "--timestamps", "--alignment", picture})
+          .code,
+      0);
+  const json j = json::parse(test::read_file(picture));
+  EXPECT_EQ(j["columns"][0], "0.00 s");
+  EXPECT_EQ(j["columns"].size(), 62U);  // 1.25 s in steps of 20 ms
+  size_t tokens = 0;
+  for (const json& s : expected_["segments"]) tokens += s["tokens"].size();
+  EXPECT_EQ(j["rows"].size(), tokens);
+}
+
+TEST_F(Sound, WrongInputs) {
+  expect_error(run_attune({"generate", kWhisper, "--audio", (folder_ / "none.wav").string()}), "none.wav");
+  expect_error(run_attune({"generate", kWhisper, "--audio", file_, "--language", "klingon"}), "klingon");
+  expect_error(run_attune({"generate", kWhisper, "--audio", file_, "--task", "sing"}), "sing");
+}
+
+// The processed picture of tests/runtime/data/images.npz, as transformers made it, gives the same tokens.
+TEST(Picture, GivesWhatItsRecordedValuesGive) {
+  const test::TemporaryFolder folder;
+  const auto recorded = read_npz(kRoot / "tests/runtime/data/images.npz");
+  const auto values = recorded.find("trocr");
+  ASSERT_NE(values, recorded.end());
+  write_npz(folder / "x.npz", {{"pixel_values", values->second}});
+  const auto picture = (kRoot / "tests/runtime/data/images/rgb.png").string();
+  const json of_values = json::parse(
+      run_attune({"generate", kTrocr, "--features", (folder / "x.npz").string(), "--json", "--max-new", "8"}).out);
+  const json of_picture =
+      json::parse(run_attune({"generate", kTrocr, "--image", picture, "--json", "--max-new", "8"}).out);
+  EXPECT_EQ(of_picture["sequences"], of_values["sequences"]);
+  EXPECT_EQ(of_picture["texts"].size(), 1U);
+}
+
+TEST(Picture, AttentionOverItsPatches) {
+  const test::TemporaryFolder folder;
+  const auto picture = (kRoot / "tests/runtime/data/images/rgb.png").string();
+  for (const char* name : {"a.json", "a.svg", "a.html"}) {
+    const Outcome outcome =
+        run_attune({"generate", kTrocr, "--image", picture, "--max-new", "5", "--alignment", (folder / name).string()});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+  const json j = json::parse(test::read_file(folder / "a.json"));
+  EXPECT_EQ(j["grid"], (json{4, 4}));  // patches of 8 pixels; a class token is in front
+  ASSERT_EQ(j["weights"].size(), j["tokens"].size());
+  for (const json& token : j["weights"]) {
+    double sum = 0;
+    for (const json& row : token)
+      for (const json& w : row) sum += w.get<double>();
+    EXPECT_GT(sum, 0);
+    EXPECT_LT(sum, 1);
+  }
+  EXPECT_THAT(test::read_file(folder / "a.svg"), testing::HasSubstr("data:image/png;base64,iVBORw0KGgo"));
+  expect_error(run_attune({"generate", kTrocr, "--image", picture, "--alignment", (folder / "a.bmp").string()}),
+               ".bmp");
+}
+
+}  // namespace
+}  // namespace attune
