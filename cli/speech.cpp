@@ -90,6 +90,14 @@ void SpeechInput::add_options(CLI::App& command) {
   command.add_option("--task", task, "transcribe, or translate (into English)");
   command.add_flag("--timestamps", timestamps, "Say when each segment of speech begins and ends");
   command.add_flag("--word-timestamps", word_timestamps, "Say when each word begins and ends");
+  command
+      .add_option("--temperatures", temperatures, "Tried one after the other while a window's text is bad (default: 0)")
+      ->delimiter(',');
+  command.add_option("--compression-ratio-threshold", compression_ratio_threshold,
+                     "Text that can be compressed by more than this is bad: it repeats itself");
+  command.add_option("--logprob-threshold", logprob_threshold, "Text whose mean log-probability is lower is bad");
+  command.add_option("--no-speech-threshold", no_speech_threshold,
+                     "Bad text is none where silence is more probable than this");
   command.add_flag("--condition-on-previous-text", condition_on_previous_text,
                    "Long sound: what was said before helps to understand what follows");
 }
@@ -138,6 +146,10 @@ int transcribe(const std::string& folder, const SpeechInput& input, GeneratorOpt
   o.task = input.task;
   o.timestamps = o.timestamps || input.timestamps;
   o.word_timestamps = input.word_timestamps;
+  if (!input.temperatures.empty()) o.temperatures = input.temperatures;
+  o.compression_ratio_threshold = input.compression_ratio_threshold;
+  o.logprob_threshold = input.logprob_threshold;
+  o.no_speech_threshold = input.no_speech_threshold;
   o.condition_on_previous_text = input.condition_on_previous_text;
   o.generation.output_alignments = output.alignment.draws();
 

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace attune::cli {
 struct SpeechInput {
   std::vector<std::string> files;  // --audio
   std::string language, task;
+  std::vector<float> temperatures;
+  std::optional<float> compression_ratio_threshold, logprob_threshold, no_speech_threshold;
   bool timestamps = false, word_timestamps = false, condition_on_previous_text = false;
 
   void add_options(CLI::App& command);

@@ -6,6 +6,7 @@
 
 #include "ops/support/parallel_items.h"
 #include "ops/support/row_math.h"
+#include "runtime/log_sum.h"
 #include "runtime/sampling.h"
 #include "runtime/token_rules.h"
 
@@ -19,13 +20,15 @@ struct Candidate {
   float score;  // sum of log-probabilities
   size_t beam;  // of the step before
   int64_t token;
-  bool ends;  // the end of sequence, or max_length reached
+  bool ends;                  // the end of sequence, or max_length reached
+  float log_probability = 0;  // of the token alone; if asked for
 };
 
 struct Beam {
   std::vector<int64_t> tokens;
   float score = kImpossible;
   std::vector<int32_t> rows;
+  std::vector<float> log_probabilities;
   int32_t row = 0;  // in the model's last step
 };
 
@@ -57,7 +60,7 @@ class SourceBeams {
         max_length_(length_limits(options, prompt_length_).max_length),
         rules_(options, prompt_length_),
         finished_(beams_count_) {
-    beams_.assign(beams_count_, {prompt, kImpossible, {}, static_cast<int32_t>(source)});
+    beams_.assign(beams_count_, {prompt, kImpossible, {}, {}, static_cast<int32_t>(source)});
     if (limit) max_length_ = std::min(max_length_, prompt_length_ + *limit);
     beams_[0].score = 0;  // only the first counts at the start: they are all the same
   }
@@ -122,17 +125,20 @@ class SourceBeams {
     const auto& eos = options_.eos_token_id;
     const auto id = static_cast<int64_t>(token);
     const bool ends = std::find(eos.begin(), eos.end(), id) != eos.end() || length() + 1 >= max_length_;
-    return {score, beam, id, ends};
+    const float own = options_.output_log_probabilities ? score - beams_[beam].score - normalizer_ : 0.0F;
+    return {score, beam, id, ends, own};
   }
 
   // The log-probabilities of a beam's next tokens after the rules of the options, without those of the tokens before.
   // Beams may share a row.
   std::span<const float> scores_of(size_t beam, std::span<const float> row) {
+    normalizer_ = 0;
     if (rules_.empty() && !options_.do_sample) return row;
     scores_.assign(row.begin(), row.end());
     rules_.apply(beams_[beam].tokens, scores_, source_tokens_);
     if (options_.do_sample) warp(options_, options_.eos_token_id.size() + 1, scores_);
     rules_.finish(scores_);
+    if (options_.output_log_probabilities) normalizer_ = log_sum_exp(scores_);
     return scores_;
   }
 
@@ -194,6 +200,7 @@ class SourceBeams {
     Beam b = beams_[c.beam];
     b.tokens.push_back(c.token);
     b.rows.push_back(b.row);
+    if (options_.output_log_probabilities) b.log_probabilities.push_back(c.log_probability);
     b.score = c.score;
     return b;
   }
@@ -214,7 +221,9 @@ class SourceBeams {
     std::vector<Finished> all = std::move(finished_);
     for (size_t i = 0; i < std::min(candidates.size(), beams_count_); ++i)
       if (candidates[i].ends)
-        all.push_back({{extended[i].tokens, {}, extended[i].rows}, candidates[i].score / divisor, true});
+        all.push_back({{extended[i].tokens, {}, extended[i].rows, extended[i].log_probabilities},
+                       candidates[i].score / divisor,
+                       true});
     finished_ = best(std::move(all), beams_count_, [](const Finished& f) { return f.score; });
   }
 
@@ -240,8 +249,9 @@ class SourceBeams {
   int64_t prompt_length_, max_length_;
   TokenRules rules_;
   std::vector<Beam> beams_;
-  std::vector<Finished> finished_;                        // best first
-  std::vector<float> scores_;                             // of one beam
+  std::vector<Finished> finished_;  // best first
+  std::vector<float> scores_;       // of one beam
+  float normalizer_ = 0;            // log_sum_exp() of these before the beam's own score was added
   size_t settled_ = static_cast<size_t>(prompt_length_);  // tokens that all agree on
   bool improvable_ = true;
   bool done_ = false;

@@ -24,6 +24,40 @@ struct Interface {
   std::vector<Plan::Port> inputs, outputs;
 };
 
+// The axis on which a type has the symbol `name`.
+std::optional<int> axis_of(const ValueType& type, const std::string& name) {
+  for (int i = 0; i < type.tensor.rank(); ++i)
+    if (type.tensor.dim(i).known() && type.tensor.dim(i).as_symbol() == name) return i;
+  return std::nullopt;
+}
+
+// Exporters call the length of the encoder's input (in its mask) and that of its output by one name in decoders, also
+// where convolutions make the output shorter. Where the encoder's types say so, the input's length gets another name.
+void untie_lengths(Graph& decoder, const DecoderPorts& ports, const DecoderGraph& encoder) {
+  const auto memory_size = [&](const std::string& symbol) {
+    for (size_t m = 0; m < ports.inputs.size(); ++m)
+      if (ports.inputs[m].role == PortRole::kMemory)
+        if (const auto axis = axis_of(decoder.inputs()[m]->type(), symbol))
+          return encoder.outputs[ports.inputs[m].index].type.tensor.dim(*axis);
+    return Dim();
+  };
+  for (size_t i = 0; i < ports.inputs.size(); ++i) {
+    if (ports.inputs[i].role != PortRole::kSource) continue;
+    Value& input = *decoder.inputs()[i];
+    const TensorType& source = encoder.inputs[ports.inputs[i].index].type.tensor;
+    ValueType type = input.type();
+    if (!type.tensor.shape || type.tensor.rank() != source.rank()) continue;
+    for (int axis = 0; axis < type.tensor.rank(); ++axis) {
+      Dim& dim = (*type.tensor.shape)[static_cast<size_t>(axis)];
+      const std::string symbol = dim.known() ? dim.as_symbol() : std::string();
+      const Dim memory = symbol.empty() ? Dim() : memory_size(symbol);
+      if (memory.known() && source.dim(axis).known() && !(memory == source.dim(axis)))
+        dim = Dim::symbol(symbol + "_of_" + std::string(input.name()));
+    }
+    input.set_type(std::move(type));
+  }
+}
+
 // The axis of a state that counts rows: the one of the size that the tokens have there, else the first.
 size_t batch_axis(const ValueType& type, const Dim& batch) {
   for (int i = 0; i < type.tensor.rank(); ++i)
@@ -69,6 +103,7 @@ DecoderPlans::DecoderPlans(const DecoderModels& models, const DecoderGraph& enco
   const auto assign = [&](Part& part, Model& model, const AttentionTaps& tapped) {
     const Interface ports(model, model.graph->outputs().size() - tapped.added_outputs);
     part.ports = assign_ports({ports.inputs, ports.outputs}, encoder, states_);
+    untie_lengths(*model.graph, part.ports, encoder);
     part.tapped = tapped;
     const auto shortened = models.shortlist ? shorten_logits(*model.graph, part.ports.logits) : std::nullopt;
     if (!shortened) return;

@@ -25,7 +25,8 @@ struct DecoderModels {
 // The decoders of a folder, compiled once. Immutable and shared.
 class DecoderPlans {
  public:
-  // Throws Error(kInvalidModel) where inputs and outputs can't be told apart; and as Plan::compile.
+  // Throws Error(kInvalidModel) where inputs and outputs can't be told apart; and as Plan::compile. Where the encoder's
+  // types prove that a model calls two lengths by one name, one of them gets another.
   DecoderPlans(const DecoderModels& models, const DecoderGraph& encoder, const KernelOptions& kernels);
 
   struct Part {

@@ -71,6 +71,7 @@ struct GenerationOptions {
 
   // --- output
   bool output_alignments = false;
+  bool output_log_probabilities = false;
   // (layer, head) of cross-attention that alignments are made from (Whisper's configuration has them); empty: all.
   std::vector<std::pair<int64_t, int64_t>> alignment_heads;
 };

@@ -188,6 +188,7 @@ void Generator::Impl::show_encoder(const EncodedSources& sources) const {
 
 Generation Generator::Impl::finish(Hypothesis hypothesis, size_t prompt_length, bool alignment) const {
   Generation g{std::move(hypothesis.tokens), prompt_length, hypothesis.score, {}, {}};
+  g.log_probabilities = std::move(hypothesis.log_probabilities);
   for (size_t t = 0; alignment && t < hypothesis.rows.size(); ++t) {
     const auto row = static_cast<size_t>(hypothesis.rows[t]);
     g.alignment.push_back(decoder->alignment(t, row));

@@ -45,6 +45,8 @@ struct Generation {
   // If asked for: per new token a weight for each position of the source, following the tokens of this hypothesis.
   std::vector<std::vector<float>> alignment;
   std::vector<HeadAlignment> heads;  // if the generator was loaded with each_head
+  // If asked for (output_log_probabilities): per new token its log-probability after all rules, at temperature 1.
+  std::vector<float> log_probabilities;
 };
 
 // Time of the last generate(), for benchmarks.

@@ -5,6 +5,7 @@
 #include "graph/error.h"
 #include "ops/support/row_math.h"
 #include "runtime/beam_search.h"
+#include "runtime/log_sum.h"
 #include "runtime/sampling.h"
 #include "runtime/token_rules.h"
 
@@ -77,6 +78,11 @@ class TokenByToken {
         token = draw(row, uniform(options_.seed, r.source, r.copy, step));
       } else {
         token = argmax_row(row.data(), static_cast<int64_t>(row.size()));
+      }
+      if (options_.output_log_probabilities) {
+        const float scale = options_.do_sample ? options_.temperature : 1.0F;
+        for (float& score : row) score *= scale;
+        h.log_probabilities.push_back(row[static_cast<size_t>(token)] - log_sum_exp(row));
       }
       h.tokens.push_back(token);
       h.rows.push_back(r.row);

@@ -34,6 +34,8 @@ struct Hypothesis {
   std::vector<int64_t> tokens;  // prompt, new tokens, and the end of sequence if it came
   std::optional<float> score;   // beam search: log-probability / (new tokens)^length_penalty; else none
   std::vector<int32_t> rows;    // per new token: the row of the step that gave it
+  // Per new token, if asked for: its log-probability after all rules, at temperature 1.
+  std::vector<float> log_probabilities;
 };
 
 // Called with each token as soon as it is settled: source, index of the sequence, token. In beam search those of the

@@ -1,8 +1,9 @@
 #include "runtime/timestamp_rule.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
+
+#include "runtime/log_sum.h"
 
 namespace attune {
 namespace {
@@ -14,14 +15,6 @@ void forbid(std::span<float> scores, int64_t begin, int64_t end) {
   begin = std::clamp<int64_t>(begin, 0, size);
   end = std::clamp<int64_t>(end, begin, size);
   std::fill(scores.begin() + begin, scores.begin() + end, kMinusInfinity);
-}
-
-double log_sum(std::span<const float> scores) {
-  const float top = *std::max_element(scores.begin(), scores.end());
-  if (std::isinf(top)) return static_cast<double>(top);
-  double sum = 0;
-  for (const float s : scores) sum += std::exp(static_cast<double>(s - top));
-  return static_cast<double>(top) + std::log(sum);
 }
 
 }  // namespace
@@ -46,7 +39,7 @@ void apply_timestamp_rule(const GenerationOptions& o, std::span<const int64_t> g
     if (o.max_initial_timestamp_index) forbid(scores, first + *o.max_initial_timestamp_index + 1, size);
   }
   const auto text = scores.first(static_cast<size_t>(first)), times = scores.subspan(static_cast<size_t>(first));
-  if (log_sum(times) > static_cast<double>(*std::max_element(text.begin(), text.end()))) forbid(scores, 0, first);
+  if (log_sum_exp(times) > *std::max_element(text.begin(), text.end())) forbid(scores, 0, first);
 }
 
 }  // namespace attune

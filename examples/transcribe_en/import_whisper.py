@@ -129,7 +129,7 @@ def configurations(weights, model_dir, out):
         generation["task_to_id"] = {"translate": token["<|translate|>"], "transcribe": token["<|transcribe|>"]}
     files = {
         "generation_config.json": generation,
-        "config.json": {"model_type": "whisper", "d_model": width, "max_source_positions": source, "max_target_positions": target,
+        "config.json": {"model_type": "whisper", "d_model": width, "vocab_size": vocabulary, "max_source_positions": source, "max_target_positions": target,
                         "median_filter_width": 7},
         "preprocessor_config.json": {"feature_extractor_type": "WhisperFeatureExtractor", "sampling_rate": 16000, "hop_length": 160,
                                      "n_fft": 400, "chunk_length": 30, "feature_size": weights["encoder/conv1/weight"].shape[1]}}

@@ -1,6 +1,7 @@
 #include "runtime/audio/transcriber.h"
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,7 @@
 #include "runtime/audio/segments.h"
 #include "runtime/audio/whisper_config.h"
 #include "runtime/audio/word_times.h"
+#include "runtime/log_sum.h"
 #include "runtime/text/tokenizer.h"
 
 namespace attune {
@@ -23,6 +25,25 @@ constexpr double kFrameSeconds = 0.01, kStepSeconds = 0.02;
 constexpr std::array<std::string_view, 6> kUnspaced{"zh", "ja", "th", "lo", "my", "yue"};
 
 [[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
+
+float mean_log_probability(const Generation& g) {
+  double sum = 0;
+  for (const float p : g.log_probabilities) sum += static_cast<double>(p);
+  return static_cast<float>(sum / static_cast<double>(std::max<size_t>(1, g.log_probabilities.size())));
+}
+
+// The bytes of the tokens over what zlib makes of them.
+double compression_ratio(std::span<const int64_t> tokens, int64_t vocabulary) {
+  const int width = static_cast<int>(std::log2(static_cast<double>(vocabulary)) / 8) + 1;
+  std::vector<Bytef> bytes;
+  for (const int64_t t : tokens)
+    for (int i = 0; i < width; ++i) bytes.push_back(static_cast<Bytef>(t >> (8 * i)));
+  uLongf size = compressBound(static_cast<uLong>(bytes.size()));
+  std::vector<Bytef> compressed(size);
+  if (compress(compressed.data(), &size, bytes.data(), static_cast<uLong>(bytes.size())) != Z_OK)
+    throw Error(Error::Kind::kInternal, "zlib can't compress");
+  return static_cast<double>(bytes.size()) / static_cast<double>(size);
+}
 
 // Frames [begin, begin + frames) of (1, bands, all), and zeros behind them up to `width`.
 Tensor window_of(const Tensor& features, int64_t begin, int64_t frames, int64_t width) {
@@ -45,6 +66,9 @@ struct Transcriber::Impl {
     bool words = false, alignments = false;
     int64_t first_time = INT64_MAX;  // token
     int64_t sounding_frames = 0;     // without silence that was put behind it
+    const TranscriptionOptions& transcription;
+    size_t start_length = 0;     // of the prompt without earlier text
+    float last_temperature = 0;  // of the window before
   };
 
   Impl(const std::filesystem::path& folder, const GeneratorOptions& options)
@@ -66,7 +90,10 @@ struct Transcriber::Impl {
   std::vector<int64_t> start_tokens(const TranscriptionOptions& o, bool timestamps, const Tensor& first_window);
   int64_t hear_language(int64_t start, const Tensor& window);
   std::vector<int64_t> previous_text(const std::vector<TranscriptSegment>& segments, const GenerationOptions& o) const;
-  Generation transcribe_window(const Tensor& window, const std::vector<int64_t>& prompt, GenerationOptions o);
+  Generation generate(const Tensor& window, const std::vector<int64_t>& prompt, GenerationOptions o);
+  std::optional<Generation> transcribe_window(const Tensor& window, const std::vector<int64_t>& prompt, Run& run);
+  bool is_bad(const Generation& g, const TranscriptionOptions& o) const;
+  bool is_silence(const Generation& g, const Tensor& window, const std::vector<int64_t>& prompt, const Run& run);
   std::string text_of(std::span<const int64_t> tokens, int64_t first_time) const;
   void add_words(TranscriptSegment& segment, double before, const std::string& language, int64_t first_time) const;
 
@@ -157,12 +184,48 @@ std::vector<int64_t> Transcriber::Impl::previous_text(const std::vector<Transcri
   return text;
 }
 
-Generation Transcriber::Impl::transcribe_window(const Tensor& window, const std::vector<int64_t>& prompt,
-                                                GenerationOptions o) {
+Generation Transcriber::Impl::generate(const Tensor& window, const std::vector<int64_t>& prompt, GenerationOptions o) {
   o.decoder_input_ids = {prompt};
   const auto length = static_cast<int64_t>(prompt.size());
   if (o.max_new_tokens) o.max_new_tokens = std::min(*o.max_new_tokens, config.target_positions - length);
   return std::move(generator.generate({{"input_features", window}}, o).at(0).at(0));
+}
+
+// What the first of the temperatures gives whose text is good, else the last; nothing if there is no speech.
+std::optional<Generation> Transcriber::Impl::transcribe_window(const Tensor& window, const std::vector<int64_t>& prompt,
+                                                               Run& run) {
+  Generation g;
+  for (const float temperature : run.transcription.temperatures) {
+    GenerationOptions o = run.options;
+    o.do_sample = temperature > 0;
+    if (o.do_sample) {
+      o.temperature = temperature;
+      o.num_beams = 1;
+    }
+    run.last_temperature = temperature;
+    g = generate(window, prompt, o);
+    if (is_silence(g, window, prompt, run)) return std::nullopt;
+    if (!is_bad(g, run.transcription)) break;
+  }
+  return g;
+}
+
+bool Transcriber::Impl::is_bad(const Generation& g, const TranscriptionOptions& o) const {
+  if (o.compression_ratio_threshold && compression_ratio(std::span(g.tokens).subspan(g.prompt_length),
+                                                         config.vocabulary) > *o.compression_ratio_threshold)
+    return true;
+  return o.logprob_threshold && mean_log_probability(g) < *o.logprob_threshold;
+}
+
+// By what the model expects behind the start token: <|nospeech|> stands before <|notimestamps|>.
+bool Transcriber::Impl::is_silence(const Generation& g, const Tensor& window, const std::vector<int64_t>& prompt,
+                                   const Run& run) {
+  const TranscriptionOptions& o = run.transcription;
+  if (!o.no_speech_threshold || mean_log_probability(g) >= o.logprob_threshold.value_or(-INFINITY)) return false;
+  const auto before = std::span(prompt).first(prompt.size() - run.start_length + 1);
+  const auto scores = generator.next_token_scores({{"input_features", window}}, {{before.begin(), before.end()}}).at(0);
+  const float none = scores.at(static_cast<size_t>(run.first_time - 2));
+  return std::exp(none - log_sum_exp(scores)) > *o.no_speech_threshold;
 }
 
 // `before`: when the token before the segment ends.
@@ -222,7 +285,7 @@ Transcript Transcriber::Impl::transcribe(const Audio& audio, const Transcription
                                          const SegmentCallback& callback) {
   const Tensor all = features_of(audio);
   const int64_t width = window_frames(), count = all.dim(2);
-  Run run{options.generation, options.word_timestamps, options.generation.output_alignments};
+  Run run{options.generation, options.word_timestamps, options.generation.output_alignments, INT64_MAX, 0, options};
   run.sounding_frames =
       (static_cast<int64_t>(std::llround(audio.seconds() * static_cast<double>(features.sampling_rate))) +
        features.hop_length - 1) /
@@ -233,7 +296,11 @@ Transcript Transcriber::Impl::transcribe(const Audio& audio, const Transcription
   o.prompt_as_is = true;
   o.forced_decoder_ids.clear();
   o.num_return_sequences = 1;
+  o.output_log_probabilities = options.logprob_threshold.has_value();
   check(o);
+  if (options.temperatures.empty()) invalid("temperatures: expected at least one");
+  if (options.no_speech_threshold && (!options.logprob_threshold || !o.no_timestamps_token_id))
+    invalid("no_speech_threshold needs logprob_threshold, and no_timestamps_token_id in generation_config.json");
   if (options.word_timestamps && o.alignment_heads.empty())
     invalid("word timestamps need alignment_heads in generation_config.json");
   if (o.no_timestamps_token_id) run.first_time = *o.no_timestamps_token_id + 1;
@@ -241,16 +308,20 @@ Transcript Transcriber::Impl::transcribe(const Audio& audio, const Transcription
   Transcript out;
   out.prompt = start_tokens(options, o.return_timestamps, window_of(all, 0, std::min(width, count), width));
   if (out.prompt.size() > 1) out.language = language_code(config, out.prompt[1]);
+  run.start_length = out.prompt.size();
   for (int64_t seek = 0; seek < count;) {
     const int64_t frames = std::min(width, count - seek);
     std::vector<int64_t> prompt = out.prompt;
-    if (options.condition_on_previous_text && !out.segments.empty() && o.no_timestamps_token_id) {
+    // Text that was drawn at random rather confuses.
+    const bool conditions = options.condition_on_previous_text && run.last_temperature < 0.5F;
+    if (conditions && !out.segments.empty() && o.no_timestamps_token_id) {
       const auto before = previous_text(out.segments, o);
       prompt.insert(prompt.begin(), before.begin(), before.end());
     }
     const size_t known = out.segments.size();
-    const Generation g = transcribe_window(window_of(all, seek, frames, width), prompt, o);
-    seek += add_window(g, seek, frames, run, out);
+    const Tensor window = window_of(all, seek, frames, width);
+    const auto g = transcribe_window(window, prompt, run);
+    seek += g ? add_window(*g, seek, frames, run, out) : frames;
     const double done = std::min(static_cast<double>(seek) * kFrameSeconds, audio.seconds());
     for (size_t i = known; callback && i < out.segments.size(); ++i) callback(out.segments[i], done);
   }

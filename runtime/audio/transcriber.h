@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,15 @@ struct TranscriptionOptions {
   // Needs a generator that was loaded with `alignments` and `each_head`, and alignment_heads in the configuration.
   bool word_timestamps = false;
   bool condition_on_previous_text = false;  // the text of earlier windows is the prompt of the next
-  GenerationOptions generation;             // start from Transcriber::defaults()
+  // A window is transcribed at the first temperature (0: greedy or beams; above: sampling), and anew at the next one
+  // while its text repeats itself (zlib makes its tokens smaller by more than compression_ratio_threshold) or is
+  // improbable (mean log-probability of the tokens below logprob_threshold).
+  std::vector<float> temperatures{0.0F};
+  std::optional<float> compression_ratio_threshold, logprob_threshold;
+  // An improbable text where the model hears no speech with more than this probability is none: the window is passed
+  // over.
+  std::optional<float> no_speech_threshold;  // needs logprob_threshold
+  GenerationOptions generation;              // start from Transcriber::defaults()
 };
 
 struct TranscriptWord {

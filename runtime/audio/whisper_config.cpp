@@ -89,8 +89,10 @@ WhisperConfig read_whisper_config(const fs::path& folder) {
   read(config, "max_source_positions", c.source_positions);
   read(config, "max_target_positions", c.target_positions);
   read(config, "median_filter_width", c.median_filter_width);
+  read(config, "vocab_size", c.vocabulary);
   c.forced_prompt = forced_prompt(generation, config);
-  if (c.source_positions < 1 || c.target_positions < 4 || c.median_filter_width < 1 || c.median_filter_width % 2 == 0)
+  if (c.source_positions < 1 || c.target_positions < 4 || c.vocabulary < 2 || c.median_filter_width < 1 ||
+      c.median_filter_width % 2 == 0)
     throw Error(Error::Kind::kInvalidArgument, "config.json: a size is out of range");
   return c;
 }

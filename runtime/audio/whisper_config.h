@@ -20,6 +20,7 @@ struct WhisperConfig {
   std::optional<int64_t> previous_text_token;               // <|startofprev|>
   int64_t source_positions = 1500, target_positions = 448;  // of encoder and decoder
   int64_t median_filter_width = 7;
+  int64_t vocabulary = 51865;
 };
 
 // Reads generation_config.json and config.json of a folder (or of the folder above it). Throws Error(kIo).

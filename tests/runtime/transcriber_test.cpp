@@ -42,6 +42,8 @@ TranscriptionOptions options_of(const Transcriber& transcriber, const json& args
   o.timestamps = args.value("return_timestamps", false);
   o.condition_on_previous_text = args.value("condition_on_prev_tokens", false);
   o.generation.num_beams = args.value("num_beams", int64_t{1});
+  if (args.contains("logprob_threshold")) o.logprob_threshold = args["logprob_threshold"].get<float>();
+  if (args.contains("no_speech_threshold")) o.no_speech_threshold = args["no_speech_threshold"].get<float>();
   if (args.contains("max_new_tokens")) o.generation.max_new_tokens = args["max_new_tokens"].get<int64_t>();
   return o;
 }
@@ -67,7 +69,7 @@ TEST(Transcriber, EqualsTransformersTokenForToken) {
         EXPECT_NEAR(t.segments[i].token_times[k], s["token_timestamps"][k].get<double>(), 1e-3) << i << " token " << k;
     }
   }
-  EXPECT_EQ(expected.size(), 10U);
+  EXPECT_EQ(expected.size(), 13U);
 }
 
 TEST(Transcriber, SameWithoutWordsAndAtAnyRate) {
@@ -87,6 +89,25 @@ TEST(Transcriber, SameWithoutWordsAndAtAnyRate) {
   EXPECT_EQ(seconds.back(), sound.seconds());
   EXPECT_TRUE(std::is_sorted(seconds.begin(), seconds.end()));
   EXPECT_EQ(transcriber.transcribe({resample(sound.samples, 16000, 48000), 48000}, o).language, "de");
+}
+
+TEST(Transcriber, BadTextIsTriedAtHigherTemperatures) {
+  Transcriber transcriber = Transcriber::load(kWhisper);
+  const Audio sound{test::made_up_sound(20000), 16000};
+  TranscriptionOptions o = transcriber.defaults();
+  o.language = "en";
+  o.timestamps = true;
+  const auto greedy = transcriber.transcribe(sound, o).segments;
+  o.temperatures = {0, 5};
+  o.logprob_threshold = -100;
+  EXPECT_EQ(transcriber.transcribe(sound, o).segments.front().tokens, greedy.front().tokens);
+  o.logprob_threshold = 0;  // no text is as probable as that
+  EXPECT_NE(transcriber.transcribe(sound, o).segments.front().tokens, greedy.front().tokens);
+  o.logprob_threshold = std::nullopt;
+  o.compression_ratio_threshold = 0.01F;
+  EXPECT_NE(transcriber.transcribe(sound, o).segments.front().tokens, greedy.front().tokens);
+  o.compression_ratio_threshold = 100;
+  EXPECT_EQ(transcriber.transcribe(sound, o).segments.front().tokens, greedy.front().tokens);
 }
 
 TEST(Transcriber, LanguagesByCodeTokenAndName) {
@@ -111,6 +132,12 @@ TEST(Transcriber, WrongOptions) {
   EXPECT_THROW(transcriber.transcribe(sound, o), Error);
   o = transcriber.defaults();
   o.word_timestamps = true;  // the generator gives no alignments
+  EXPECT_THROW(transcriber.transcribe(sound, o), Error);
+  o = transcriber.defaults();
+  o.no_speech_threshold = 0.5F;  // without logprob_threshold
+  EXPECT_THROW(transcriber.transcribe(sound, o), Error);
+  o = transcriber.defaults();
+  o.temperatures = {};
   EXPECT_THROW(transcriber.transcribe(sound, o), Error);
   o = transcriber.defaults();
   o.timestamps = true;

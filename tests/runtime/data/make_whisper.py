@@ -31,6 +31,12 @@ RUNS = {
     "long_conditioned": dict(samples=83000, language="en", return_timestamps=True, condition_on_prev_tokens=True),
     "long_conditioned_limited": dict(samples=83000, language="en", task="translate", return_timestamps=True,
                                      condition_on_prev_tokens=True, max_new_tokens=9),
+    "silences": dict(samples=83000, language="en", return_timestamps=True, temperature=0.0, logprob_threshold=0.0,
+                     no_speech_threshold=0.001),
+    "improbable": dict(samples=83000, language="en", return_timestamps=True, temperature=0.0, logprob_threshold=-0.75,
+                       no_speech_threshold=1e-5),
+    "improbable_beams": dict(samples=83000, language="en", return_timestamps=True, temperature=0.0, logprob_threshold=-0.75,
+                             no_speech_threshold=1e-5, num_beams=2),
 }
 
 
