@@ -43,7 +43,7 @@ struct GenerationOptions {
   std::vector<std::vector<int64_t>> bad_words_ids;
   // Added to the score of the last token of each sequence where the others stand before it.
   std::vector<std::pair<std::vector<int64_t>, float>> sequence_bias;
-  // Of the source's tokens: above 1 encourages them; n-grams of the source don't come in the output.
+  // Of the source's tokens, padding left out: above 1 encourages them; n-grams of the source don't come in the output.
   float encoder_repetition_penalty = 1;  // > 0
   int64_t encoder_no_repeat_ngram_size = 0;
   // New tokens after which the end of sequence becomes likelier by a factor with each token.

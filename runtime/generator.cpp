@@ -187,7 +187,7 @@ void Generator::Impl::show_encoder(const EncodedSources& sources) const {
 }
 
 Generation Generator::Impl::finish(Hypothesis hypothesis, size_t prompt_length, bool alignment) const {
-  Generation g{std::move(hypothesis.tokens), prompt_length, hypothesis.score, {}, {}};
+  Generation g{std::move(hypothesis.tokens), prompt_length, hypothesis.score, {}, {}, {}};
   g.log_probabilities = std::move(hypothesis.log_probabilities);
   for (size_t t = 0; alignment && t < hypothesis.rows.size(); ++t) {
     const auto row = static_cast<size_t>(hypothesis.rows[t]);
@@ -248,7 +248,7 @@ std::vector<std::vector<Generation>> Generator::Impl::generate(const TensorMap& 
     auto tokens = whole->run(batch, o);
     timing.decode_ms += milliseconds(started);
     for (size_t i = 0; i < tokens.size(); ++i)
-      results[batch.sources[i]].push_back({std::move(tokens[i]), 0, std::nullopt, {}, {}});
+      results[batch.sources[i]].push_back({std::move(tokens[i]), 0, std::nullopt, {}, {}, {}});
   }
   return results;
 }

@@ -354,7 +354,11 @@ TranscriptionOptions Transcriber::defaults() const {
   return o;
 }
 
-std::string Transcriber::piece(int64_t token) const { return impl_->tokenizer->piece(token); }
+std::string Transcriber::piece(int64_t token) const {
+  const auto none = impl_->generator.defaults().no_timestamps_token_id;
+  if (none && token > *none) return fmt::format("<|{:.2f}|>", static_cast<double>(token - *none - 1) * kStepSeconds);
+  return impl_->tokenizer->piece(token);
+}
 
 Transcriber::Transcriber(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Transcriber::~Transcriber() = default;
