@@ -28,6 +28,15 @@ size_t source_count(const TensorMap& inputs) {
   return static_cast<size_t>(first.tensor().dim(0));
 }
 
+// Sources that are run together: the weights of all layers are held at once, and grow with the square of the length.
+size_t batch_size(const TensorMap& inputs, const DiagnosisOptions& options) {
+  constexpr size_t kWeights = size_t{1} << 19;  // of one head
+  const auto ids = inputs.find("input_ids");
+  if (ids == inputs.end() || ids->second.tensor().rank() != 2) return 1;
+  const auto width = static_cast<size_t>(std::max<int64_t>(1, ids->second.tensor().dim(1)));
+  return std::clamp<size_t>(kWeights / (width * width), 1, std::max<size_t>(1, options.batch));
+}
+
 // Per source and position: whether the token stands for padding, whatever the mask says.
 std::vector<std::vector<bool>> padding_of(const TensorMap& inputs, const GenerationOptions& options, size_t count) {
   std::vector<std::vector<bool>> out(count);
@@ -100,7 +109,7 @@ Diagnosis diagnose(const std::filesystem::path& folder, const TensorMap& inputs,
   search.do_sample = false;
   if (options.max_new_tokens) search.max_new_tokens = options.max_new_tokens;
   Diagnosis out;
-  const size_t batch = std::max<size_t>(1, options.batch);
+  const size_t batch = batch_size(inputs, options);
   for (; first < count; first += batch)
     for (auto& g : generator.generate(part_of_sources(inputs, first, std::min(batch, count - first)), search)) {
       const auto begin = g.at(0).tokens.begin() + static_cast<std::ptrdiff_t>(g[0].prompt_length);

@@ -96,7 +96,7 @@ struct Diagnosis {
 struct DiagnosisOptions {
   DiagnosisBounds bounds;
   std::optional<int64_t> max_new_tokens;
-  size_t batch = 8;  // sources that are run together
+  size_t batch = 8;  // sources that are run together at most; fewer if they are long
   bool regime = true;
   int64_t longest_source = 512, longest_target = 64;  // of the regime
   SessionOptions session;
