@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,7 @@ class Browser:
         self.process = subprocess.Popen(
             [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe", "--no-first-run",
              "--window-size=2200,1400", f"--user-data-dir={profile}", "about:blank"],
-            preexec_fn=hand_over, close_fds=False, stderr=subprocess.DEVNULL)
+            preexec_fn=hand_over, close_fds=False, start_new_session=True, stderr=subprocess.DEVNULL)
         os.close(to_browser), os.close(from_browser)
         self.buffer, self.number, self.session, self.events = b"", 0, None, []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
@@ -79,7 +80,7 @@ class Browser:
         file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     def close(self):
-        self.process.kill()
+        os.killpg(self.process.pid, signal.SIGKILL)  # its helpers too
         self.process.wait()
 
 
@@ -156,7 +157,8 @@ def main(attune, source):
         print("Chromium isn't there: ./dev browser installs it")
         sys.exit(77)
     models = pathlib.Path(source) / "examples/translate/models"
-    with tempfile.TemporaryDirectory() as folder:
+    # Helpers that are just ending may still write into the profile.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         folder = pathlib.Path(folder)
         large = make_page(attune, models / "gru", folder / "large.html", [[5 + i for i in range(100)]], 100)
         small = make_page(attune, models / "transformer", folder / "small.html", [[7, 30, 41, 2]], 6)
