@@ -8,16 +8,21 @@
 from attune._attune import (
     Conversion,
     ConvertedModel,
+    Diagnosis,
     Error,
     Generation,
+    HeadDiagnosis,
     NearMiss,
+    OutputDiagnosis,
     Port,
+    Repeat,
     Rewrite,
     Tokenizer,
     Verification,
     VerifiedCase,
 )
 from attune._convert import convert
+from attune._diagnosis import diagnose
 from attune._generator import GenerationOptions, Generator, load_tokenizer
 from attune._libraries import onnxruntime_library, openvino_library
 from attune._model import Model, run
@@ -26,18 +31,23 @@ from attune._reference import reference_operators
 __all__ = [
     "Conversion",
     "ConvertedModel",
+    "Diagnosis",
     "Error",
     "Generation",
     "GenerationOptions",
     "Generator",
+    "HeadDiagnosis",
     "Model",
     "NearMiss",
+    "OutputDiagnosis",
     "Port",
+    "Repeat",
     "Rewrite",
     "Tokenizer",
     "Verification",
     "VerifiedCase",
     "convert",
+    "diagnose",
     "load_tokenizer",
     "onnxruntime_library",
     "openvino_library",

@@ -14,11 +14,24 @@ def convert(
     verify: bool = True,
     tolerance: float | None = None,
     max_rewrites: int = -1,
+    weights_type: Literal["float16", "bfloat16", "int8", "int4"] | None = None,
+    add_cache: bool = False,
     threads: int = 0,
 ) -> _attune.Conversion:
     """Converts a model, or every .onnx file of a folder, whose other files are copied.
 
     With `verify`, source and result run on made-up inputs, and nothing is written (`Conversion.written` is False) if they
     differ by more than `tolerance` (None: by the model's precision). `max_rewrites` stops after so many changes.
+    `weights_type` stores matrices narrower; `add_cache` gives decoders without a cache one.
     """
-    return _attune.convert(source, output, target=target, verify=verify, tolerance=tolerance, max_rewrites=max_rewrites, threads=threads)
+    return _attune.convert(
+        source,
+        output,
+        target=target,
+        verify=verify,
+        tolerance=tolerance,
+        max_rewrites=max_rewrites,
+        weights_type=weights_type,
+        add_cache=add_cache,
+        threads=threads,
+    )

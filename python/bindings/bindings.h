@@ -6,6 +6,7 @@
 namespace attune::python {
 
 void bind_convert(nanobind::module_& m);
+void bind_diagnosis(nanobind::module_& m);
 void bind_generator(nanobind::module_& m);
 void bind_model(nanobind::module_& m);
 void bind_operators(nanobind::module_& m);

@@ -41,6 +41,7 @@ void bind_convert(nb::module_& m) {
       .def_ro("result", &ConvertedModel::result)
       .def_ro("attentions", &ConvertedModel::attentions)
       .def_ro("verification", &ConvertedModel::verification)
+      .def_ro("rounded", &ConvertedModel::rounded, "Of the result with narrower weights, against the source.")
       .def_prop_ro("rewrites", [](const ConvertedModel& c) { return c.report.rewrites; })
       .def_prop_ro("near_misses", [](const ConvertedModel& c) { return c.report.near_misses; })
       .def_prop_ro("pass_counts", [](const ConvertedModel& c) { return c.report.pass_counts; })
@@ -52,18 +53,21 @@ void bind_convert(nb::module_& m) {
   m.def(
       "convert",
       [](const fs::path& source, const fs::path& output, const std::string& target, bool verify,
-         std::optional<double> tolerance, int64_t max_rewrites, int threads) {
+         std::optional<double> tolerance, int64_t max_rewrites, const std::optional<std::string>& weights_type,
+         bool add_cache, int threads) {
         ConvertOptions options;
         options.target = target_from_name(target);
         options.verify = verify;
         options.verification.tolerance = tolerance;
         options.verification.threads = threads;
         options.passes.max_rewrites = max_rewrites;
+        if (weights_type) options.weights.type = weights_type_from_name(*weights_type);
+        options.add_cache = add_cache;
         return convert(source, output, options);
       },
       nb::arg("source"), nb::arg("output"), nb::kw_only(), nb::arg("target"), nb::arg("verify"),
-      nb::arg("tolerance").none(), nb::arg("max_rewrites"), nb::arg("threads"),
-      nb::call_guard<nb::gil_scoped_release>());
+      nb::arg("tolerance").none(), nb::arg("max_rewrites"), nb::arg("weights_type").none(), nb::arg("add_cache"),
+      nb::arg("threads"), nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace attune::python

@@ -56,5 +56,6 @@ NB_MODULE(_attune, m) {
   bind_convert(m);
   bind_model(m);
   bind_generator(m);
+  bind_diagnosis(m);
   bind_operators(m);
 }

@@ -2,6 +2,7 @@
 import concurrent.futures
 import gc
 import inspect
+import json
 import pathlib
 import threading
 import time
@@ -208,6 +209,26 @@ def test_generate_translates(fused):
         assert len(best.alignment) == len(best.tokens) - best.prompt_length
         np.testing.assert_allclose(np.sum(best.alignment, axis=1), 1, atol=1e-3)
     assert right >= 0.9 * len(pairs)
+
+
+def test_diagnose_sees_heads_and_outputs(fused):
+    ids = np.array([attune.load_tokenizer(fused).encode(held_out()[0][0])])
+    diagnosis = attune.diagnose(fused, {"input_ids": ids}, regime=False)
+    kinds = {head.layer_name.split()[0] for head in diagnosis.heads}
+    assert kinds == {"encoder", "decoder", "cross"}
+    assert all(0 <= head.entropy <= 1 for head in diagnosis.heads)
+    (output,) = diagnosis.outputs
+    ((best,),) = attune.Generator(fused).generate({"input_ids": ids})
+    assert output.tokens == best.tokens[best.prompt_length:]
+    assert len(output.coverage) == ids.size
+    assert len(json.loads(diagnosis.json())["heads"]) == len(diagnosis.heads)
+    assert "cross layer 0" in diagnosis.text(all_heads=True)
+
+
+def test_narrow_weights_make_a_smaller_file(tmp_path):
+    done = attune.convert(TRANSFORMER / "encoder_model.onnx", tmp_path / "narrow.onnx", weights_type="int8")
+    assert done.written and done.models[0].rounded.passed
+    assert (tmp_path / "narrow.onnx").stat().st_size < 0.5 * (TRANSFORMER / "encoder_model.onnx").stat().st_size
 
 
 def test_generate_takes_the_names_of_hugging_face():
