@@ -131,10 +131,8 @@ void write_outputs(const fs::path& file, const TensorMap& outputs) {
 
 void write_profile(const Options& options, const Profile& profile) {
   if (options.profile.empty()) return;
-  if (options.profile == "-") {
-    print(profile.table());
-    return;
-  }
+  if (!options.json) print(profile.table());
+  if (options.profile == "-") return;
   within(options.profile, [&] {
     OutputFile out(options.profile);
     out.write(profile.chrome_trace());
@@ -249,7 +247,9 @@ Action add_run(CLI::App& command) {
   command.add_option("--output", options->output, "write the outputs to this .npz file");
   command.add_option("--test-data", options->test_data,
                      "folders in ONNX's test layout: run on test_data_set_*/input_*.pb, compare with output_*.pb");
-  command.add_option("--profile", options->profile, "print where the time went, or write a Chrome trace to this file")
+  command
+      .add_option("--profile", options->profile,
+                  "print where the time went; with a file, write a Chrome trace there too")
       ->expected(0, 1)
       ->default_str("-");
   command.add_option("--threads", options->threads, "default: the physical cores")->check(CLI::Range(1, 1024));

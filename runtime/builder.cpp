@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "graph/io/file_bytes.h"
 #include "ops/evaluate.h"
@@ -47,6 +48,15 @@ void for_each_stored(const Value* value, F&& f) {
   if (const Tensor* t = value->constant()) return f(*t);
   if (value->producer() && widens_stored_matrix(*value->producer()))
     for (const Value* v : value->producer()->inputs()) for_each_stored(v, f);
+}
+
+// The shape of a constant, or of what a DequantizeLinear makes of one.
+Shape stored_shape(const Value* value) {
+  std::optional<Shape> first;
+  for_each_stored(value, [&](const Tensor& t) {
+    if (!first) first = t.shape();
+  });
+  return first.value_or(Shape());
 }
 
 size_t index(int slot) { return static_cast<size_t>(slot); }
@@ -212,6 +222,7 @@ void ProgramBuilder::add_step(Entry& entry) {
     const bool used = entry.kernel->uses_input(i);
     const int s = used ? slot(node.input(i)) : kNoSlot;
     step.inputs.push_back(s);
+    step.packed.push_back(used ? Shape() : stored_shape(node.input(i)));
     if (!used)
       for_each_stored(node.input(i), [&](const Tensor& t) { step.packed_bytes += static_cast<double>(t.bytes()); });
     step.strided.push_back(entry.kernel->accepts_strided(i));

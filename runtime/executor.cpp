@@ -250,7 +250,7 @@ void Executor::run_profiled(StepCall& call, const Frame& f, const Step& step) {
   for (size_t i = 0; i < call.input_count(); ++i) {
     const Datum& d = call.datum(i);
     event.bytes += static_cast<double>(tensor_bytes(d));
-    event.inputs.push_back(d.kind() == Datum::Kind::kTensor ? d.tensor().shape() : Shape());
+    event.inputs.push_back(d.kind() == Datum::Kind::kTensor ? d.tensor().shape() : step.packed[i]);
   }
   event.start = Profile::Clock::now();
   step.kernel->run(call);

@@ -5,12 +5,34 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
+
+#include "ops/support/attention_inputs.h"
 
 namespace attune {
 namespace {
 
 double count(const Shape& shape) { return static_cast<double>(shape.count()); }
 bool ends_with(const std::string& text, std::string_view end) { return text.ends_with(end); }
+
+// Projections, scores, and weighted values.
+double attention_flops(const std::vector<Shape>& inputs) {
+  const auto input = [&](size_t i) { return i < inputs.size() ? inputs[i] : Shape(); };
+  const auto rows = [](const Shape& s) {
+    return s.empty() ? 0 : count(s) / std::max(1.0, static_cast<double>(s.back()));
+  };
+  const auto length = [](const Shape& s) { return s.rank() < 2 ? 0 : static_cast<double>(s[s.rank() - 2]); };
+  const Shape query = input(kAttentionQuery), key = input(kAttentionKey).empty() ? query : input(kAttentionKey),
+              value = input(kAttentionValue).empty() ? key : input(kAttentionValue);
+  const std::pair<Shape, size_t> projected[] = {
+      {query, kAttentionQueryWeight}, {key, kAttentionKeyWeight}, {value, kAttentionValueWeight}};
+  double flops = 0;
+  for (const auto& [states, weight] : projected)
+    if (!input(weight).empty()) flops += 2 * rows(states) * count(input(weight));
+  const Shape& w = input(kAttentionQueryWeight);
+  const double width = static_cast<double>(w.empty() ? query.back() : w.back());
+  return flops + 4 * rows(query) * width * (length(key) + length(input(kAttentionPastKey)));
+}
 
 struct Total {
   size_t calls = 0;
@@ -21,21 +43,20 @@ struct Total {
 }  // namespace
 
 double ProfileEvent::flops() const {
-  if (inputs.empty() || outputs.empty()) return 0;
+  if (inputs.empty() || outputs.empty() || inputs[0].empty()) return 0;
   const Shape& a = inputs[0];
-  const double out = count(outputs[0]);
-  const auto second = [&](size_t axis_from_end) {
-    const bool there = inputs.size() > 1 && inputs[1].rank() >= axis_from_end;
-    return there ? static_cast<double>(inputs[1][inputs[1].rank() - axis_from_end]) : 0;
-  };
+  const double out = count(outputs[0]), rows = count(a) / std::max(1.0, static_cast<double>(a.back()));
   if (ends_with(op, "MatMul") || ends_with(op, "MatMulInteger") || ends_with(op, "Linear"))
-    return a.empty() ? 0 : 2 * out * static_cast<double>(a.back());
-  if (op == "Gemm") return a.empty() || outputs[0].empty() ? 0 : 2 * count(a) * static_cast<double>(outputs[0].back());
-  if (op == "Conv" || op == "ConvInteger")
-    return inputs.size() > 1 && inputs[1].rank() > 1 ? 2 * out * count(inputs[1]) / static_cast<double>(inputs[1][0])
-                                                     : 0;
-  // Scores and weighted values; projections inside an Attention node are not counted here.
-  if (ends_with(op, "Attention") && a.rank() >= 3) return 4 * count(a) * second(2);
+    return 2 * out * static_cast<double>(a.back());
+  if (ends_with(op, "Gemm")) return outputs[0].empty() ? 0 : 2 * count(a) * static_cast<double>(outputs[0].back());
+  if (ends_with(op, "Conv") || ends_with(op, "ConvInteger")) {
+    const Shape& w = inputs[op.starts_with("QLinear") ? std::min<size_t>(3, inputs.size() - 1) : inputs.size() > 1];
+    return w.rank() > 1 ? 2 * out * count(w) / static_cast<double>(w[0]) : 0;
+  }
+  if (ends_with(op, "LSTM") || ends_with(op, "GRU") || ends_with(op, "RNN"))
+    // W (directions, gates, inputs) and R with as many numbers a gate and step of each row.
+    return inputs.size() > 2 ? 2 * rows * (count(inputs[1]) + count(inputs[2])) : 0;
+  if (op == "ai.attune.Attention") return attention_flops(inputs);
   return 0;
 }
 
@@ -54,13 +75,13 @@ std::string Profile::table() const {
   std::vector<std::pair<std::string, Total>> rows(totals.begin(), totals.end());
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.second.microseconds > b.second.microseconds; });
-  std::string out = fmt::format("{:>8} {:>12} {:>6} {:>8} {:>9}  {:<24} {}\n", "calls", "us", "%", "GB/s", "GFLOP/s",
-                                "implementation", "node");
+  std::string out = fmt::format("{:>8} {:>12} {:>6} {:>9} {:>7} {:>9} {:>8}  {:<24} {}\n", "calls", "us", "%", "MB",
+                                "GB/s", "MFLOP", "GFLOP/s", "implementation", "node");
   for (const auto& [label, t] : rows) {
     const double us = std::max(t.microseconds, 1e-3);
-    out += fmt::format("{:>8} {:>12.1f} {:>6.1f} {:>8.1f} {:>9.1f}  {:<24} {}\n", t.calls, t.microseconds,
-                       100 * t.microseconds / std::max(all, 1e-3), t.bytes / us / 1e3, t.flops / us / 1e3,
-                       t.implementation, label);
+    out += fmt::format("{:>8} {:>12.1f} {:>6.1f} {:>9.3f} {:>7.1f} {:>9.3f} {:>8.1f}  {:<24} {}\n", t.calls,
+                       t.microseconds, 100 * t.microseconds / std::max(all, 1e-3), t.bytes / 1e6, t.bytes / us / 1e3,
+                       t.flops / 1e6, t.flops / us / 1e3, t.implementation, label);
   }
   return out;
 }

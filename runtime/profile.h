@@ -16,11 +16,12 @@ struct ProfileEvent {
   std::string op;
   std::string implementation;  // Kernel::implementation()
   Clock::time_point start, end;
-  double bytes = 0;  // of inputs (packed weights included) and outputs
-  std::vector<Shape> inputs, outputs;
+  double bytes = 0;                    // of inputs (packed weights included) and outputs
+  std::vector<Shape> inputs, outputs;  // weights that the kernel has taken in included; no shape for what is left out
 
   double microseconds() const { return std::chrono::duration<double, std::micro>(end - start).count(); }
-  // Multiplications and additions of matrix products, convolutions and attention, from the shapes; 0 for others.
+  // Multiplications and additions of matrix products, convolutions, recurrent cells and attention (with its
+  // projections), from the shapes; 0 for others.
   double flops() const;
 };
 
@@ -32,7 +33,7 @@ class Profile {
   const std::vector<ProfileEvent>& events() const { return events_; }
   void clear() { events_.clear(); }
 
-  // Nodes with the most time first: calls, total time, share, GB/s, GFLOP/s, implementation.
+  // Nodes with the most time first: calls, total time, share, bytes and operations with their rates, implementation.
   std::string table() const;
   // The Chrome trace format (chrome://tracing, Perfetto): times in microseconds.
   std::string chrome_trace() const;

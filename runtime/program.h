@@ -41,7 +41,8 @@ struct Step {
   // frame. A shape reader is one that compares shapes of inputs.
   bool cached = false;
   bool reads_shapes_only = false;
-  double packed_bytes = 0;  // of constants that the kernel has taken in
+  double packed_bytes = 0;    // of constants that the kernel has taken in
+  std::vector<Shape> packed;  // per input: the shape of such a constant
 };
 
 // The program of a graph or body. Slots are in one of three classes: constants, cached (outputs of cached steps,

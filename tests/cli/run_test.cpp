@@ -58,8 +58,9 @@ TEST(Run, Profile) {
   const auto table = run_attune({"run", sum.model, "--inputs", sum.path("in.npz"), "--profile"});
   EXPECT_EQ(table.code, 0) << table.err;
   EXPECT_NE(table.out.find("Add"), std::string::npos) << table.out;
-  EXPECT_EQ(run_attune({"run", sum.model, "--inputs", sum.path("in.npz"), "--profile", sum.path("trace.json")}).code,
-            0);
+  const auto both = run_attune({"run", sum.model, "--inputs", sum.path("in.npz"), "--profile", sum.path("trace.json")});
+  EXPECT_EQ(both.code, 0) << both.err;
+  EXPECT_NE(both.out.find("implementation"), std::string::npos) << both.out;
   EXPECT_FALSE(nlohmann::json::parse(test::read_file(sum.folder / "trace.json")).empty());
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "graph/io/text.h"
@@ -381,7 +382,40 @@ TEST(Profile, TableAndTrace) {
   ASSERT_EQ(profile.events().size(), 1U);
   EXPECT_EQ(profile.events()[0].flops(), 2 * 2 * 3 * 2);
   EXPECT_THAT(profile.table(), HasSubstr("MatMul"));
-  EXPECT_THAT(profile.chrome_trace(), HasSubstr("traceEvents"));
+  const auto trace = nlohmann::json::parse(profile.chrome_trace());
+  ASSERT_EQ(trace.at("traceEvents").size(), 1U);
+  const auto& event = trace["traceEvents"][0];
+  EXPECT_EQ(event.at("ph"), "X");
+  EXPECT_EQ(event.at("ts"), 0.0);
+  EXPECT_GT(event.at("dur"), 0.0);
+  EXPECT_EQ(event.at("args").at("bytes"), (6 + 6 + 4) * sizeof(float));
+  EXPECT_EQ(event["args"].at("flops"), 24);
+  EXPECT_THAT(event["args"].at("implementation").get<std::string>(), HasSubstr("panels"));
+}
+
+// Multiplications and additions count as one each.
+TEST(Profile, FloatingPointOperations) {
+  const auto flops = [](std::string op, std::vector<Shape> inputs, Shape output) {
+    ProfileEvent e;
+    e.op = std::move(op);
+    e.inputs = std::move(inputs);
+    e.outputs = {output};
+    return e.flops();
+  };
+  EXPECT_EQ(flops("Gemm", {{2, 3}, {3, 4}}, {2, 4}), 2 * 2 * 3 * 4);
+  EXPECT_EQ(flops("Conv", {{1, 3, 10}, {4, 3, 5}}, {1, 4, 6}), 2 * 6 * 4 * 3 * 5);
+  // Five steps of two rows, three inputs, hidden 4: four gates of (3 + 4) products each, in both directions.
+  EXPECT_EQ(flops("LSTM", {{5, 2, 3}, {2, 16, 3}, {2, 16, 4}}, {5, 2, 2, 4}), 2 * 5 * 2 * 2 * 16 * (3 + 4));
+  // Two queries of width 8 to 5 + 3 keys: scores and values; and projections of width 6 to 8.
+  std::vector<Shape> inputs(13);
+  inputs[0] = {1, 2, 8};
+  inputs[1] = inputs[2] = {1, 5, 8};
+  inputs[11] = inputs[12] = {1, 4, 3, 2};
+  EXPECT_EQ(flops("ai.attune.Attention", inputs, {1, 2, 8}), 2 * 2 * 8 * (5 + 3) * 2);
+  inputs[0] = {1, 2, 6};
+  inputs[3] = {6, 8};
+  EXPECT_EQ(flops("ai.attune.Attention", inputs, {1, 2, 8}), 2 * 2 * 6 * 8 + 2 * 2 * 8 * (5 + 3) * 2);
+  EXPECT_EQ(flops("Relu", {{2, 3}}, {2, 3}), 0);
 }
 
 }  // namespace
