@@ -151,8 +151,11 @@ void PreparedGraph::fold(Graph& graph) {
 }
 
 void PreparedGraph::fold(Node& node) {
+  if (!node.subgraphs().empty()) return;
   // Kernels that take weights in their narrow storage look for what widens them.
-  if (widens_stored_matrix(node) || !node.subgraphs().empty()) return;
+  const bool widens = widens_stored_matrix(node);
+  const auto taken = [](const Use& u) { return takes_stored_matrix(*u.node, u.index); };
+  if (widens && std::all_of(node.output()->uses().begin(), node.output()->uses().end(), taken)) return;
   if (node.output_count() == 1 && node.output() && node.output()->constant()) return;
   const OpDef* op = find_op(node.domain(), node.type(), opset(node));
   if (!op || !op->deterministic) return;
@@ -171,7 +174,12 @@ void PreparedGraph::fold(Node& node) {
     if (node.output(i) && (i >= outputs.size() || !is_tensor(outputs[i]))) return;
   for (size_t i = 0; i < node.output_count(); ++i) {
     Value* from = node.output(i);
-    if (from) node.graph()->replace_all_uses(from, node.graph()->add_constant(outputs[i].tensor()));
+    if (!from) continue;
+    Value* folded = node.graph()->add_constant(outputs[i].tensor());
+    const std::vector<Use> uses(from->uses().begin(), from->uses().end());
+    for (const Use& u : uses)
+      if (widens && !taken(u)) u.node->set_input(u.index, folded);
+    if (!widens) node.graph()->replace_all_uses(from, folded);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/support/attention_inputs.h"
 #include "ops/support/float_tensor.h"
 #include "ops/support/small_types.h"
 
@@ -84,6 +85,14 @@ void read_row(const StoredMatrix& m, int64_t row, float* to) {
   } else {
     scaled([&](int64_t i) { return sign_extend(packed_element(bytes, i, 4), 4); });
   }
+}
+
+bool takes_stored_matrix(const Node& node, size_t i) {
+  if (node.is("Attention", "ai.attune")) return i >= kAttentionQueryWeight && i <= kAttentionValueWeight;
+  if (node.is("Gather")) return i == 0 && node.attr_int("axis", 0) == 0;
+  const bool product = node.is("Linear", "ai.attune") || node.is("MatMul") || node.is("FusedMatMul", "com.microsoft") ||
+                       (node.is("Gemm") && node.attr_int("transA", 0) == 0);
+  return product && i == 1;
 }
 
 std::optional<StoredMatrix> stored_matrix(const KernelContext& context, size_t i) {

@@ -20,7 +20,9 @@ void read_row(const StoredMatrix& m, int64_t row, float* to);
 
 // Nothing if it is no such constant.
 std::optional<StoredMatrix> stored_matrix(const KernelContext& context, size_t i);
-// True for the nodes that stored_matrix() looks through: runtimes leave them to the kernels that use them.
+// True for the nodes that stored_matrix() looks through.
 bool widens_stored_matrix(const Node& node);
+// True if the kernel of `node` takes input `i` in its narrow storage, so that nobody needs to widen it.
+bool takes_stored_matrix(const Node& node, size_t i);
 
 }  // namespace attune

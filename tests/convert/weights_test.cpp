@@ -1,6 +1,7 @@
 // Weights stored narrower: what the nodes are, what they hold, and what plans compute with them.
 #include "convert/weights.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +11,7 @@
 #include "graph/io/text.h"
 #include "ops/kernel.h"
 #include "ops/support/small_types.h"
+#include "runtime/profile.h"
 #include "runtime/session.h"
 
 namespace attune {
@@ -173,6 +175,34 @@ TEST(StoredWeights, WhatFloat16CannotHoldStays) {
   });
   EXPECT_EQ(store_weights(m, {WeightsType::kFloat16}).count, 2u);
   EXPECT_EQ(store_weights(m, {WeightsType::kUnchanged}).count, 0u);
+}
+
+// A plan computes nothing from constants alone when it runs, wherever narrow ones stand.
+TEST(StoredWeights, PlansFoldWhatNoKernelTakesNarrow) {
+  Model m = parse_model(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[n,48] x, int64[k] ids) => (float[n,50] y, float[k,48] rows) {
+      wide = Cast <to = 1> (x)
+      turned = Transpose <perm = [1, 0]> (wide)
+      y = MatMul (x, turned)
+      rows = Gather (wide, ids)
+    })");
+  Tensor table = Tensor::allocate(DataType::kFloat16, {kVocabulary, kColumns});
+  const Tensor values = random_matrix(kVocabulary, kColumns, 9);
+  for (int64_t i = 0; i < table.count(); ++i) table.mutable_data<Float16>()[i] = Float16(values.data<float>()[i]);
+  m.graph->for_each_node([&](Node& n) {
+    if (n.is("Cast")) n.set_input(0, m.graph->add_constant(table));
+  });
+  Profile profile;
+  Session session(Plan::compile(m), {.threads = 1, .profile = &profile});
+  const std::vector<int64_t> ids{2};
+  const auto out = session.run({{"x", Tensor::from<float>({1, kColumns}, std::vector<float>(kColumns, 1.0F))},
+                                {"ids", Tensor::from<int64_t>({1}, ids)}});
+  std::vector<std::string> ops;
+  for (const auto& e : profile.events()) ops.push_back(e.op);
+  EXPECT_THAT(ops, testing::UnorderedElementsAre("MatMul", "Gather"));
+  double sum = 0;
+  for (const double v : out.at("rows").tensor().to_double()) sum += v;
+  EXPECT_NEAR(out.at("y").tensor().to_double()[2], sum, 1e-4);
 }
 
 TEST(StoredWeights, RefusesUnknownNamesAndGroups) {
