@@ -14,12 +14,6 @@ using blocked::Block;
 using blocked::PackedHead;
 using blocked::Scratch;
 
-// The mean over heads is added up where it is put out, so that it takes floats.
-bool can_show_weights(const AttentionProblem& p) {
-  const AttentionWeights kind = p.config->weights;
-  return kind == AttentionWeights::kNormalized || (kind == AttentionWeights::kHeadMean && p.type == DataType::kFloat);
-}
-
 bool shows_mean(const AttentionProblem& p) { return p.weights && p.config->weights == AttentionWeights::kHeadMean; }
 
 // Calls f(part, task) for tasks that differ in cost: each part takes the next when it has done one.
@@ -35,9 +29,11 @@ void in_any_order(int parts, int64_t tasks, F&& f) {
 
 bool blocks_serve(const AttentionProblem& p) {
   constexpr int64_t kFewQueries = 8;
-  return p.query_length >= kFewQueries && (!p.weights || can_show_weights(p)) && p.type != DataType::kDouble &&
-         p.key_length > 0 && p.value_width > 0 && p.config->alignment == AttentionAlignment::kSoft &&
-         p.config->score != AttentionScore::kAdditive;
+  if (p.query_length < kFewQueries || p.key_length == 0 || p.value_width == 0 || p.type == DataType::kDouble)
+    return false;
+  // A mean over heads is added up where it is put out.
+  if (shows_mean(p) && p.type != DataType::kFloat) return false;
+  return p.config->alignment == AttentionAlignment::kSoft && p.config->score != AttentionScore::kAdditive;
 }
 
 void attend_blocked(const AttentionProblem& p, uint8_t* left_over, BufferPool* pool) {
@@ -67,7 +63,8 @@ void attend_blocked(const AttentionProblem& p, uint8_t* left_over, BufferPool* p
     in_any_order(threads, count, [&](int, int64_t i) {
       const int64_t b = (first + i) / p.kv_heads, g = (first + i) % p.kv_heads;
       const PackedHead head(p, memory + static_cast<size_t>(i) * packed);
-      finite[i * 16] = blocked::pack(p, b, g, visible_keys(p, b, p.query_length - 1).last, head) ? 1.0F : 0.0F;
+      const int64_t last = blocked::shows_scores(p) ? p.key_length : visible_keys(p, b, p.query_length - 1).last;
+      finite[i * 16] = blocked::pack(p, b, g, last, head) ? 1.0F : 0.0F;
     });
     // Heads whose weights are added up are one task, in order.
     const int64_t in_order = shows_mean(p) ? count * group : 1;

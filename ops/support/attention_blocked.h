@@ -7,13 +7,13 @@
 
 namespace attune {
 
-// True if attend_blocked() serves: soft alignment, a score that is a product, no scores wanted (only weights; their
-// mean over heads of floats only), no doubles; and if it pays: enough queries.
+// True if attend_blocked() serves: soft alignment, a score that is a product, no doubles, no mean over heads of 16-bit
+// weights; and if it pays: enough queries.
 bool blocks_serve(const AttentionProblem& problem);
 
-// Computes the context and the weights of `problem` but for rows that it marks in `left_over` (B * H * Tq bytes,
-// zeroed): those that see nothing, and those whose values, or, if weights are wanted, scores aren't all finite. Of a
-// mean over heads, rows are left over with all heads.
+// Computes the context, and the weights or scores, of `problem` but for rows that it marks in `left_over` (B * H * Tq
+// bytes, zeroed): those that see nothing, and those whose values, or, if weights are wanted, scores aren't all finite.
+// Of a mean over heads, rows are left over with all heads.
 void attend_blocked(const AttentionProblem& problem, uint8_t* left_over, BufferPool* pool);
 
 }  // namespace attune

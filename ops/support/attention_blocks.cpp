@@ -137,6 +137,23 @@ HWY_INLINE void scale_row(float* x, int64_t n, float factor) {
   for (int64_t i = 0; i < n; i += static_cast<int64_t>(kLanes)) hn::StoreU(hn::Mul(load(x + i), f), Floats(), x + i);
 }
 
+// Adds the constant of head h, which ends step 3.
+template <class T>
+void add_score_bias(const AttentionProblem& p, int64_t h, float* scores, int64_t n) {
+  if (!p.b_score) return;
+  const auto offset = static_cast<float>(reinterpret_cast<const T*>(p.b_score)[h]);
+  for (int64_t i = 0; i < n; ++i) scores[i] += offset;
+}
+
+// Step 4; n is a multiple of a vector.
+void cap_scores(const AttentionProblem& p, float* scores, int64_t n) {
+  const float cap = p.config->softcap;
+  if (!(cap > 0)) return;
+  const Vector c = hn::Set(Floats(), cap);
+  for (int64_t i = 0; i < n; i += static_cast<int64_t>(kLanes))
+    hn::StoreU(hn::Mul(c, tanh_of(hn::Div(load(scores + i), c))), Floats(), scores + i);
+}
+
 // Steps 3 to 5 for one row of scores of keys [first, first + n), of which `range` is seen.
 template <class T>
 void finish_scores(const AttentionProblem& p, const Block& block, int64_t t, KeyRange range, int64_t first, int64_t n,
@@ -147,15 +164,9 @@ void finish_scores(const AttentionProblem& p, const Block& block, int64_t t, Key
   std::fill(scores, scores + low, -kInfinity);
   std::fill(scores + high, scores + n, -kInfinity);
   if (low == high) return;
-  if (p.b_score) {
-    const auto offset = static_cast<float>(reinterpret_cast<const T*>(p.b_score)[block.h]);
-    for (int64_t i = low; i < high; ++i) scores[i] += offset;
-  }
-  if (const float cap = p.config->softcap; cap > 0) {
-    const Vector c = hn::Set(Floats(), cap);
-    // Beyond `high` stands -inf, and before `low`: what is outside is set again below.
-    for (int64_t i = 0; i < n; i += static_cast<int64_t>(kLanes))
-      hn::StoreU(hn::Mul(c, tanh_of(hn::Div(load(scores + i), c))), Floats(), scores + i);
+  add_score_bias<T>(p, block.h, scores + low, high - low);
+  if (p.config->softcap > 0) {
+    cap_scores(p, scores, n);  // of what isn't seen, too
     std::fill(scores, scores + low, -kInfinity);
     std::fill(scores + high, scores + n, -kInfinity);
   }
@@ -163,13 +174,19 @@ void finish_scores(const AttentionProblem& p, const Block& block, int64_t t, Key
     apply_mask<T>(p.mask, block.b, block.h, t, {first + low, first + high}, scores + low, [](int64_t, bool) {});
 }
 
+// Products of the block's queries and keys [first, first + columns).
+void multiply_keys(const AttentionProblem& p, const Block& block, const PackedHead& head, int64_t first,
+                   int64_t columns, const Scratch& s) {
+  for (int64_t j = 0; j < columns; j += kPanel)
+    multiply<false>(s.queries, p.key_width, block.count, p.key_width, head.keys + (first + j) * p.key_width,
+                    s.scores + j, kKeys);
+}
+
 // Scores of the block's queries against keys [first, first + columns), steps 3 to 5.
 template <class T>
 void score_block(const AttentionProblem& p, const Block& block, const PackedHead& head, const KeyRange* ranges,
                  int64_t first, int64_t columns, const Scratch& s) {
-  for (int64_t j = 0; j < columns; j += kPanel)
-    multiply<false>(s.queries, p.key_width, block.count, p.key_width, head.keys + (first + j) * p.key_width,
-                    s.scores + j, kKeys);
+  multiply_keys(p, block, head, first, columns, s);
   for (int64_t r = 0; r < block.count; ++r)
     finish_scores<T>(p, block, block.first + r, ranges[r], first, columns, s.scores + r * kKeys);
 }
@@ -184,6 +201,31 @@ void write_weights(const AttentionProblem& p, const float* exponentials, int64_t
   const float share = factor / static_cast<float>(p.heads);
   if constexpr (std::is_same_v<T, float>)
     for (int64_t i = 0; i < count; ++i) to[i] += exponentials[i] * share;
+}
+
+// Puts out the scores of a block: of every key after step 3 or 4, or after step 5 with -inf where a key isn't seen.
+template <class T>
+void show_scores(const AttentionProblem& p, const Block& block, const PackedHead& head, const KeyRange* ranges,
+                 const Scratch& s) {
+  const AttentionWeights kind = p.config->weights;
+  const bool masked = kind == AttentionWeights::kBiased && p.mask.data && !p.mask.boolean;
+  T* rows =
+      reinterpret_cast<T*>(p.weights) + ((block.b * p.heads + block.h) * p.query_length + block.first) * p.key_length;
+  for (int64_t first = 0; first < p.key_length; first += kKeys) {
+    const int64_t keys = std::min(kKeys, p.key_length - first), columns = panels(keys) * kPanel;
+    multiply_keys(p, block, head, first, columns, s);
+    for (int64_t r = 0; r < block.count; ++r) {
+      float* scores = s.scores + r * kKeys;
+      if (kind == AttentionWeights::kBiased) {
+        finish_scores<T>(p, block, block.first + r, ranges[r], first, columns, scores);
+      } else {
+        add_score_bias<T>(p, block.h, scores, columns);
+        if (kind == AttentionWeights::kCapped) cap_scores(p, scores, columns);
+      }
+      T* row = rows + r * p.key_length + first;
+      for (int64_t i = 0; i < keys; ++i) row[i] = masked ? narrow_masked<T>(scores[i]) : static_cast<T>(scores[i]);
+    }
+  }
 }
 
 // The weights of a block whose maxima and sums are known. `all`: the keys that any of its rows sees. Where these are
@@ -252,7 +294,11 @@ void attend(const AttentionProblem& p, const Block& block, const PackedHead& hea
       multiply<true>(s.scores, kKeys, block.count, keys, head.values + (f / kPanel * p.key_length + first) * kPanel,
                      s.context + f, wide);
   }
-  if (p.weights) show_weights<T>(p, block, head, ranges, all, s);
+  if (shows_scores(p)) {
+    show_scores<T>(p, block, head, ranges, s);
+  } else if (p.weights) {
+    show_weights<T>(p, block, head, ranges, all, s);
+  }
   for (int64_t r = 0; r < block.count; ++r) {
     const int64_t t = block.first + r;
     if (s.maximum[r] == -kInfinity || (p.weights && !std::isfinite(1 / s.sum[r]))) {

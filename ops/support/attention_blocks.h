@@ -50,6 +50,12 @@ struct Block {
   int64_t b, h, first, count;
 };
 
+// True if scores are put out, not weights; then all keys must be packed.
+inline bool shows_scores(const AttentionProblem& p) {
+  const AttentionWeights kind = p.config->weights;
+  return p.weights && kind != AttentionWeights::kNormalized && kind != AttentionWeights::kHeadMean;
+}
+
 // Packs keys and values [0, last) of key/value head g of batch b. Gives false if a value isn't finite.
 bool pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& head);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "ops/support/attention_problem.h"
 
@@ -33,6 +34,21 @@ void apply_mask(const MaskView& mask, int64_t b, int64_t h, int64_t t, KeyRange 
     see(i, seen);
     scores[i] = !seen ? -kInfinity : overflows ? std::numeric_limits<A>::lowest() : sum;
   }
+}
+
+// A score that a float mask was added to, in the operands' type: what isn't excluded stays above -inf in narrow types
+// too.
+template <class T, class A>
+T narrow_masked(A score) {
+  const T narrow = static_cast<T>(score);
+  if constexpr (sizeof(T) == 2) {
+    if (score < 0 && std::isfinite(score) && std::isinf(static_cast<float>(narrow))) {
+      T lowest;
+      lowest.bits = std::is_same_v<T, Float16> ? 0xfbff : 0xff7f;
+      return lowest;
+    }
+  }
+  return narrow;
 }
 
 }  // namespace attune

@@ -340,25 +340,9 @@ class RowwiseAttention {
 
   void store_weights(int64_t b, int64_t h, int64_t t, const RowScratch<A>& s) const {
     T* row = reinterpret_cast<T*>(p_.weights) + ((b * p_.heads + h) * p_.query_length + t) * p_.key_length;
-    for (int64_t i = 0; i < p_.key_length; ++i) row[i] = static_cast<T>(s.scores[i]);
-    if constexpr (sizeof(T) == 2) {
-      // A float mask keeps what it doesn't exclude above -inf in the narrow type too.
-      if (c_.weights == AttentionWeights::kBiased && p_.mask.data && !p_.mask.boolean)
-        for (int64_t i = 0; i < p_.key_length; ++i)
-          if (std::isinf(widen(row[i])) && std::isfinite(s.scores[i]) && s.scores[i] < 0) row[i] = lowest();
-    }
-  }
-
-  static T lowest() {
-    T x;
-    if constexpr (std::is_same_v<T, Float16>) {
-      x.bits = 0xfbff;
-    } else if constexpr (std::is_same_v<T, BFloat16>) {
-      x.bits = 0xff7f;
-    } else {
-      x = std::numeric_limits<T>::lowest();
-    }
-    return x;
+    const bool masked = c_.weights == AttentionWeights::kBiased && p_.mask.data && !p_.mask.boolean;
+    for (int64_t i = 0; i < p_.key_length; ++i)
+      row[i] = masked ? narrow_masked<T>(s.scores[i]) : static_cast<T>(s.scores[i]);
   }
 
   void store_mean(int64_t b, int64_t t, const RowScratch<A>& s) const {

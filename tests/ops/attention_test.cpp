@@ -73,7 +73,7 @@ TEST_P(GeneratedAttention, AgreesWithItsFormulas) {
 }
 
 TEST_P(GeneratedAttention, AgreesBeyondOneBlock) {
-  for (uint32_t seed = 0; seed < 20; ++seed) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     expect_reference(CaseGenerator(seed, GetParam()).next(true), GetParam());
     if (HasFatalFailure()) return;
