@@ -25,10 +25,13 @@ namespace {
 
 bool is_attention(const Node& n) { return n.is("Attention", "ai.attune"); }
 
-// Integers that look rows of a table of numbers up.
+// Integers that look rows of a table of numbers, maybe quantised ones, up.
 bool looks_up(const Value& v, int depth = 0) {
   for (const Use& u : v.uses()) {
-    if (u.node->is("Gather") && u.index == 1 && is_float(u.node->input(0)->element_type())) return true;
+    const Value* table = u.node->input(0);
+    if (!table) continue;
+    const bool numbers = is_float(table->element_type()) || (table->constant() && table->tensor_type().rank() == 2);
+    if (u.node->is("Gather") && u.index == 1 && numbers) return true;
     const bool passes = u.node->is("Cast") || u.node->is("Reshape") || u.node->is("Identity");
     if (passes && u.index == 0 && depth < 4 && looks_up(*u.node->output(), depth + 1)) return true;
   }
@@ -128,7 +131,7 @@ class TokenFlow {
     if (n.is("RelativePositionBias", "ai.attune")) return visit_bias(n);
     if (is_attention(n)) return visit_attention(n);
     for (size_t i = 0; i < n.inputs().size(); ++i)
-      if (n.input(i) && is_size(*n.input(i)) && !((n.is("Reshape") || n.is("Expand")) && i == 1) &&
+      if (n.input(i) && is_size(*n.input(i)) && !((n.is("Reshape") || n.is("Expand") || n.is("Tile")) && i == 1) &&
           !n.is("ConstantOfShape"))
         refuse(n, "computes with the number of tokens");
     if (!treats_tokens_alone(n)) refuse(n, "doesn't treat each token by itself");
@@ -234,7 +237,7 @@ class TokenFlow {
     }
     if (n.is("Gather")) return !is_timed(x) && n.input(1) && is_timed(*n.input(1)) && n.attr_int("axis", 0) == 0;
     return first_only && (n.is("Transpose") || n.is("Unsqueeze") || n.is("Squeeze") || n.is("Reshape") ||
-                          n.is("Expand") || n.is("ConstantOfShape"));
+                          n.is("Expand") || n.is("Tile") || n.is("ConstantOfShape"));
   }
 
   // All operands that have an axis of tokens have it at the same place from the end; `count`: operands looked at.

@@ -92,7 +92,7 @@ class ModelConversion {
     optimize(model, c.report, options_.passes);
     if (options_.add_cache && lacks_cache(model)) {
       try {
-        return run_cached(model, std::move(c));
+        return run_cached(model, c);
       } catch (const Error& e) {
         if (e.kind() != Error::Kind::kUnsupported) throw;
         c.no_cache = e.message();

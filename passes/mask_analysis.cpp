@@ -161,6 +161,7 @@ class Analyzer {
     if (type == "Cast") return cast(n, at, depth);
     if (type == "Unsqueeze" || type == "Squeeze" || type == "Reshape" || type == "Expand")
       return reshaped(n, at, depth);
+    if (type == "Tile") return tiled(n, at, depth);
     if (type == "Transpose") return transposed(n, at, depth);
     if (type == "Slice") return sliced(n, at, depth);
     if (type == "Concat") return concatenated(n, at, depth);
@@ -233,6 +234,15 @@ class Analyzer {
     }
     while (j < to->size() && (*to)[j].is(1)) ++j;
     return j == to->size() ? element(n.input(0), own, depth) : Element{};
+  }
+
+  // Copies along axes of size 1.
+  Element tiled(const Node& n, const Dims& at, int depth) {
+    const Dims *from = dims(n.input(0)), *to = dims(n.output());
+    if (!from || !to || from->size() != to->size()) return {};
+    for (size_t axis = 0; axis < from->size(); ++axis)
+      if (!(*from)[axis].is(1) && !((*from)[axis] == (*to)[axis])) return {};
+    return operand(n, 0, at, depth);
   }
 
   Element transposed(const Node& n, const Dims& at, int depth) {

@@ -362,7 +362,8 @@ pattern::Rule mask_rule(Graph& outermost) {
           [&outermost](const Match& m, Builder& b) { return MaskRewrite(m, b, outermost).run(); },
           {"ai.attune.Attention"},
           [](const Node& n) {
-            return n.input(kAttentionMask) && n.input(kAttentionMask)->element_type() != DataType::kBool;
+            const Value* mask = n.input(kAttentionMask);
+            return mask && mask->element_type() != DataType::kBool && !n.has("causal");
           }};
 }
 

@@ -131,6 +131,36 @@ TEST(AddCacheTo, ABiasOfDistances) {
   EXPECT_LT(compare_steps(whole, add_cache(whole)), 1e-6);
 }
 
+TEST(AddCacheTo, StepsThatDifferAreFound) {
+  const Model whole = parse_model(decoder(kCausal));
+  CachedDecoder parts = add_cache(whole);
+  // The steps after the first look another table up.
+  parts.next.graph->for_each_node([](Node& n) {
+    if (n.is("Gather")) n.set_input(0, n.graph()->add_constant(Tensor::from<float>({3, 2}, {2, 1, 4, 3, 6, 5})));
+  });
+  double difference = 0;
+  try {
+    difference = compare_steps(whole, parts);
+  } catch (const Error& e) {
+    EXPECT_THAT(e.message(), HasSubstr("prefers another token"));
+    difference = 1;
+  }
+  EXPECT_GT(difference, 1e-2);
+}
+
+TEST(AddCacheTo, WhatDoesNotAllowItIsConvertedWithoutAndSaysWhy) {
+  const test::TemporaryFolder folder;
+  Model m = parse_model(decoder("a = ai.attune.Attention <num_heads = 1> (x)"));
+  write_model(m, folder / "decoder.onnx");
+  ConvertOptions options;
+  options.add_cache = true;
+  const Conversion c = convert(folder / "decoder.onnx", folder / "out.onnx", options);
+  ASSERT_TRUE(c.written);
+  ASSERT_EQ(c.models.size(), 1U);
+  EXPECT_THAT(c.models[0].no_cache.value_or(""), HasSubstr("is not proven to be causal"));
+  EXPECT_TRUE(fs::exists(folder / "out.onnx"));
+}
+
 TEST(AddCacheTo, RefusesWithTheReason) {
   EXPECT_THAT(refusal(decoder("a = ai.attune.Attention <num_heads = 1> (x)")), HasSubstr("is not proven to be causal"));
   EXPECT_THAT(refusal(decoder("a = ai.attune.Attention <num_heads = 1, causal = 1> (x, , , , , , , , , m)",
