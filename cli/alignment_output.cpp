@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "cli/command.h"
-#include "cli/generation_text.h"
 #include "convert/convert.h"
+#include "runtime/translator.h"
 
 namespace attune::cli {
 namespace {
@@ -75,7 +75,7 @@ void AlignmentOutput::draw(const std::vector<std::vector<Generation>>& generatio
                            const std::vector<std::string>& titles) const {
   if (sources.size() != generations.size()) invalid("an alignment picture needs a source of tokens");
   for (size_t i = 0; i < generations.size(); ++i) {
-    AlignmentPicture p = picture_of(generations[i].front(), sources[i], tokenizers);
+    AlignmentPicture p = alignment_picture(generations[i].front(), sources[i], tokenizers);
     if (i < titles.size()) p.title = titles[i];
     draw(p, i);
   }

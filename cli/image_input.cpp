@@ -7,8 +7,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "cli/generation_text.h"
 #include "runtime/picture/patches.h"
+#include "runtime/translator.h"
 
 namespace attune::cli {
 namespace {

@@ -7,16 +7,13 @@
 #include "graph/error.h"
 
 namespace attune {
-namespace {
 
-std::string piece(const std::shared_ptr<const Tokenizer>& tokenizer, int64_t id) {
+std::string piece_of(const std::shared_ptr<const Tokenizer>& tokenizer, int64_t id) {
   if (!tokenizer) return std::to_string(id);
   std::string text = tokenizer->piece(id);
   const size_t begin = text.find_first_not_of(' ');
   return begin == std::string::npos ? std::string("\u2423") : text.substr(begin);
 }
-
-}  // namespace
 
 Translator Translator::load(const std::filesystem::path& folder, const GeneratorOptions& options) {
   const auto& eos = Generator::options_of(folder).eos_token_id;
@@ -65,9 +62,9 @@ AlignmentPicture Translator::alignment(const Translation& t) const {
 AlignmentPicture alignment_picture(const Generation& g, const std::vector<int64_t>& source,
                                    const Tokenizers& tokenizers) {
   AlignmentPicture p;
-  for (const int64_t id : source) p.columns.push_back(piece(tokenizers.source, id));
+  for (const int64_t id : source) p.columns.push_back(piece_of(tokenizers.source, id));
   for (size_t i = 0; i < g.alignment.size() && g.prompt_length + i < g.tokens.size(); ++i)
-    p.rows.push_back(piece(tokenizers.target, g.tokens[g.prompt_length + i]));
+    p.rows.push_back(piece_of(tokenizers.target, g.tokens[g.prompt_length + i]));
   const auto add = [&](std::string name, const std::vector<std::vector<float>>& weights) {
     AlignmentHead head{std::move(name), {}};
     for (size_t r = 0; r < p.rows.size(); ++r)

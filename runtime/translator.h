@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ class Translator {
   Generator generator_;
   Tokenizers tokenizers_;
 };
+
+// A token as people read it, or its id if there is no tokenizer.
+std::string piece_of(const std::shared_ptr<const Tokenizer>& tokenizer, int64_t id);
 
 // Rows: the new tokens; columns: the tokens of the source. Without tokenizers (null) the ids are shown.
 AlignmentPicture alignment_picture(const Generation& generation, const std::vector<int64_t>& source,
