@@ -246,7 +246,16 @@ class MaskRewrite {
     return !element_in(offset, rest) && offset.at_least(0);
   }
 
+  // Scores are given with the mask added.
+  bool shows_fillers() const {
+    const Node& attention = *m_.node("attention");
+    return attention.output(kAttentionWeights) && attention.attr_string("weights_output", "normalized") == "biased";
+  }
+
   std::string check_fillers(const std::set<double>& fillers, bool sees_something) {
+    if (!is_condition() && shows_fillers() &&
+        std::any_of(fillers.begin(), fillers.end(), [](double f) { return !std::isinf(f); }))
+      return "its filler is part of the scores that are given";
     if (is_condition() || fillers.empty() || sees_something) return {};
     if (fillers.size() > 1) return "it has two fillers, and a row may see nothing";
     const double filler = *fillers.begin();

@@ -142,12 +142,14 @@ std::vector<Value*> build_multi_head_attention_form(FormBuilder& b) {
     return b.op("Gather", {x, b.integer(i)}, {{"axis", axis}});
   };
   const auto split = [&](Value* x) { return b.transpose(x, {0, 2, 1, 3}); };
-  bool split_query = false, split_key = false;
+  bool packed = false, split_key = false;
   if (b.rank(0) == 5) {  // (B, T, H, 3, E)
     key = split(part_of(query, 1, 3));
     value = split(part_of(query, 2, 3));
-    query = split(part_of(query, 0, 3));
-    split_query = split_key = true;
+    Value* width = b.mul(b.dim(query, 4), b.integer(heads));
+    query = b.op("Reshape", {part_of(query, 0, 3),
+                             b.concat({b.as_list(b.dim(query, 0)), b.as_list(b.dim(query, 1)), b.as_list(width)}, 0)});
+    packed = split_key = true;
   } else {
     b.expect_rank(0, {3}, "query");
     if (b.rank(1) == 5) {  // (B, T, H, 2, E)
@@ -161,7 +163,7 @@ std::vector<Value*> build_multi_head_attention_form(FormBuilder& b) {
     }
   }
   if (Value* bias = b.in(bias_input)) {
-    b.refuse_if(split_query, "a bias beside packed queries, keys and values");
+    b.refuse_if(packed, "a bias beside packed queries, keys and values");
     Value* width = b.as_list(b.dim(query, 2));
     const auto parts = b.split_last(bias, {width, width, b.sub(b.shape(bias), b.mul(width, b.integer(2)))});
     b.operand(kAttentionQueryBias) = parts[0];

@@ -35,7 +35,7 @@ TEST(RelativePositionBias, DecoderStepWithOffset) {
   const auto number = [](int64_t n) { return Tensor::scalar<int64_t>(n); };
   const auto y = run_node({.type = "RelativePositionBias",
                            .domain = "ai.attune",
-                           .attributes = {{"max_distance", int64_t{128}}},
+                           .attributes = {{"max_distance", int64_t{128}}, {"bidirectional", int64_t{0}}},
                            .opset = 1},
                           {table, number(2), number(42), number(40)});
   const auto v = y[0].tensor().to_double();
