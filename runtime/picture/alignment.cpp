@@ -8,35 +8,13 @@
 
 #include "runtime/picture/heatmap.h"
 #include "runtime/picture/text_width.h"
+#include "runtime/picture/xml.h"
 
 namespace attune {
 namespace {
 
 constexpr int kCell = 22;   // pixels
 constexpr int kLetter = 8;  // width that is reserved for a character
-
-std::string escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 32 ? ' ' : c;
-    }
-  }
-  return out;
-}
 
 std::string hex(Colour c) { return fmt::format("#{:02x}{:02x}{:02x}", c.red, c.green, c.blue); }
 
@@ -96,19 +74,19 @@ std::string alignment_svg(const AlignmentPicture& p, size_t head) {
       "font-family=\"sans-serif\" "
       "font-size=\"13\">\n<title>{2}</title>\n<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n"
       "<text x=\"16\" y=\"22\" font-weight=\"bold\">{2}</text>\n",
-      width, height, escape(title_of(p, head)));
+      width, height, xml_escape(title_of(p, head)));
   for (int c = 0; c < columns; ++c)
     out += fmt::format("<text transform=\"translate({},{}) rotate(-90)\">{}</text>\n", left + c * kCell + kCell / 2 + 5,
-                       top - 6, escape(p.columns[static_cast<size_t>(c)]));
+                       top - 6, xml_escape(p.columns[static_cast<size_t>(c)]));
   for (int r = 0; r < rows; ++r) {
     out += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", left - 6,
-                       top + r * kCell + kCell / 2 + 5, escape(p.rows[static_cast<size_t>(r)]));
+                       top + r * kCell + kCell / 2 + 5, xml_escape(p.rows[static_cast<size_t>(r)]));
     for (int c = 0; c < columns; ++c) {
       const float w = weight(p, head, static_cast<size_t>(r), static_cast<size_t>(c));
       out += fmt::format(
           "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"><title>{} → {}: {:.3f}</title></rect>\n",
           left + c * kCell, top + r * kCell, kCell - 1, kCell - 1, hex(colour_of(w)),
-          escape(p.rows[static_cast<size_t>(r)]), escape(p.columns[static_cast<size_t>(c)]), w);
+          xml_escape(p.rows[static_cast<size_t>(r)]), xml_escape(p.columns[static_cast<size_t>(c)]), w);
     }
   }
   return out +
