@@ -9,10 +9,12 @@
 #include <random>
 
 #include "graph/io/text.h"
+#include "tests/support/error_matchers.h"
 
 namespace attune {
 namespace {
 
+using test::error_of;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
 
@@ -276,15 +278,6 @@ TEST(MonotonicStream, ReplicasStartAnew) {
   const Track first = run_stream(stream, source, w, start, 5, 20, held);
   MonotonicStream other = stream.replica();
   EXPECT_EQ(run_stream(other, source, w, start, 9, 20, held).positions, first.positions);
-}
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(MonotonicStream, SaysWhatItCanNotStream) {

@@ -10,10 +10,12 @@
 #include "graph/io/text.h"
 #include "runtime/profile.h"
 #include "runtime/session.h"
+#include "tests/support/error_matchers.h"
 
 namespace attune {
 namespace {
 
+using test::error_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -22,15 +24,6 @@ Tensor floats(const Shape& shape, std::vector<float> values) { return Tensor::fr
 std::vector<float> values(const TensorMap& outputs, const std::string& name) {
   const auto v = outputs.at(name).tensor().values<float>();
   return {v.begin(), v.end()};
-}
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 // Runs a model and counts the calls of each operator.

@@ -10,6 +10,7 @@
 #include "runtime/profile.h"
 #include "runtime/session.h"
 #include "tests/support/error_matchers.h"
+#include "tests/support/profiled_run.h"
 
 namespace attune {
 namespace {
@@ -18,21 +19,9 @@ using testing::DoubleNear;
 using testing::ElementsAre;
 using testing::Pointwise;
 
-struct Ran {
-  std::vector<double> y;
-  DataType type;
-  std::vector<std::string> ops;
-};
-
-Ran run(const std::string& graph, const TensorMap& inputs) {
-  Profile profile;
-  Session session(
-      Plan::compile(parse_model("<ir_version: 10, opset_import: [\"\" : 21, \"com.microsoft\" : 1]> g " + graph)),
-      {.threads = 1, .profile = &profile});
-  const TensorMap outputs = session.run(inputs);
-  Ran out{outputs.at("y").tensor().to_double(), outputs.at("y").tensor().type(), {}};
-  for (const auto& e : profile.events()) out.ops.push_back(e.op);
-  return out;
+test::ProfiledRun run(const std::string& graph, const TensorMap& inputs) {
+  return test::profiled_run(
+      parse_model("<ir_version: 10, opset_import: [\"\" : 21, \"com.microsoft\" : 1]> g " + graph), inputs);
 }
 
 Tensor bytes(const Shape& shape, std::initializer_list<uint8_t> values) { return Tensor::from<uint8_t>(shape, values); }
@@ -43,40 +32,40 @@ constexpr const char* kBinary =
 
 TEST(QuantizedForms, AddRoundsAfterTheZeroPoint) {
   // (a - 10) + b / 2 + 20: 12.5 goes to the even 12, 13.5 to 14; the ends saturate.
-  const Ran r = run("(uint8[5] a, uint8[5] b) => (uint8[5] y)" + std::string(kBinary) +
-                        "{ y = com.microsoft.QLinearAdd(a, as, az, b, bs, bz, ys, yz) }",
-                    {{"a", bytes({5}, {2, 3, 0, 255, 12})}, {"b", bytes({5}, {1, 1, 0, 255, 4})}});
+  const test::ProfiledRun r = run("(uint8[5] a, uint8[5] b) => (uint8[5] y)" + std::string(kBinary) +
+                                      "{ y = com.microsoft.QLinearAdd(a, as, az, b, bs, bz, ys, yz) }",
+                                  {{"a", bytes({5}, {2, 3, 0, 255, 12})}, {"b", bytes({5}, {1, 1, 0, 255, 4})}});
   EXPECT_EQ(r.type, DataType::kUInt8);
   EXPECT_THAT(r.y, ElementsAre(12, 14, 10, 255, 24));
 }
 
 TEST(QuantizedForms, Mul) {
   // (a - 10) b / 4 + 20
-  const Ran r = run("(uint8[4] a, uint8[1] b) => (uint8[4] y)" + std::string(kBinary) +
-                        "{ y = com.microsoft.QLinearMul(a, as, az, b, bs, bz, ys, yz) }",
-                    {{"a", bytes({4}, {10, 11, 13, 2})}, {"b", bytes({1}, {6})}});
+  const test::ProfiledRun r = run("(uint8[4] a, uint8[1] b) => (uint8[4] y)" + std::string(kBinary) +
+                                      "{ y = com.microsoft.QLinearMul(a, as, az, b, bs, bz, ys, yz) }",
+                                  {{"a", bytes({4}, {10, 11, 13, 2})}, {"b", bytes({1}, {6})}});
   EXPECT_THAT(r.y, ElementsAre(20, 22, 24, 8));
 }
 
 TEST(QuantizedForms, SignedResults) {
-  const Ran r = run(R"((int8[3] a) => (int8[3] y) <float s = {0.5}, int8 z = {-4}, int8[1] b = {-3}> {
+  const test::ProfiledRun r = run(R"((int8[3] a) => (int8[3] y) <float s = {0.5}, int8 z = {-4}, int8[1] b = {-3}> {
     y = com.microsoft.QLinearAdd(a, s, z, b, s, z, s, z)
   })",
-                    {{"a", Tensor::from<int8_t>({3}, {-128, 5, 127})}});
+                                  {{"a", Tensor::from<int8_t>({3}, {-128, 5, 127})}});
   EXPECT_THAT(r.y, ElementsAre(-127, 6, 127));
 }
 
 TEST(QuantizedForms, ConcatOfDifferentScales) {
-  const Ran r = run(R"((uint8[2] a, uint8[1] b) => (uint8[3] y)
+  const test::ProfiledRun r = run(R"((uint8[2] a, uint8[1] b) => (uint8[3] y)
       <float s = {0.5}, float t = {1}, uint8 z = {0}, uint8 w = {2}> {
     y = com.microsoft.QLinearConcat <axis = 0> (t, w, a, s, z, b, t, z)
   })",
-                    {{"a", bytes({2}, {4, 10})}, {"b", bytes({1}, {7})}});
+                                  {{"a", bytes({2}, {4, 10})}, {"b", bytes({1}, {7})}});
   EXPECT_THAT(r.y, ElementsAre(4, 7, 9));
 }
 
 TEST(QuantizedForms, Where) {
-  const Ran r =
+  const test::ProfiledRun r =
       run(R"((bool[2] c, uint8[2] a, uint8[1] b) => (uint8[2] y) <float s = {0.5}, float t = {1}, uint8 z = {0}> {
     y = com.microsoft.QLinearWhere(c, a, s, z, b, t, z, s, z)
   })",
@@ -175,7 +164,7 @@ struct NBits {
       to.push_back(static_cast<uint8_t>(row[i] | (i + 1 < row.size() ? row[i + 1] << 4 : 0)));
   }
 
-  Ran run_model() const {
+  test::ProfiledRun run_model() const {
     Model m;
     m.ir_version = 10;
     m.opset_imports = {{"", 21}, {"com.microsoft", 1}};
@@ -204,14 +193,9 @@ struct NBits {
                             {{"K", inner}, {"N", columns}, {"bits", bits}, {"block_size", block}});
     node->output()->set_name("y");
     g.add_output(node->output());
-    Profile profile;
-    Session session(Plan::compile(m), {.threads = 1, .profile = &profile});
     std::vector<float> counting;
     for (int64_t k = 0; k < inner; ++k) counting.push_back(static_cast<float>(k + 1));
-    const TensorMap out = session.run({{"x", Tensor::from<float>({1, inner}, counting)}});
-    Ran ran{out.at("y").tensor().to_double(), out.at("y").tensor().type(), {}};
-    for (const auto& e : profile.events()) ran.ops.push_back(e.op);
-    return ran;
+    return test::profiled_run(m, {{"x", Tensor::from<float>({1, inner}, counting)}});
   }
 };
 
@@ -225,7 +209,7 @@ NBits example(int64_t bits, bool zeros) {
 
 TEST(MatMulNBits, BlocksOfFourBitsStayPacked) {
   const NBits n = example(4, false);
-  const Ran r = n.run_model();
+  const test::ProfiledRun r = n.run_model();
   EXPECT_THAT(r.y, Pointwise(DoubleNear(1e-3), n.expected()));
   EXPECT_THAT(r.ops, ElementsAre("ai.attune.Linear"));
 }

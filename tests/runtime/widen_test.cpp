@@ -7,6 +7,7 @@
 #include "graph/io/text.h"
 #include "runtime/profile.h"
 #include "runtime/session.h"
+#include "tests/support/profiled_run.h"
 
 namespace attune {
 namespace {
@@ -23,27 +24,16 @@ std::string in_graph(const std::string& graph) {
   return "<ir_version: 10, opset_import: [\"\" : 21, \"ai.attune\" : 1]> g " + graph;
 }
 
-struct Ran {
-  std::vector<double> y;
-  DataType type;
-  std::vector<std::string> ops;
-};
-
-Ran run(const std::string& graph, const TensorMap& inputs) {
-  Profile profile;
-  Session session(Plan::compile(parse_model(in_graph(graph))), {.threads = 1, .profile = &profile});
-  const TensorMap outputs = session.run(inputs);
-  Ran out{outputs.at("y").tensor().to_double(), outputs.at("y").tensor().type(), {}};
-  for (const auto& e : profile.events()) out.ops.push_back(e.op);
-  return out;
+test::ProfiledRun run(const std::string& graph, const TensorMap& inputs) {
+  return test::profiled_run(parse_model(in_graph(graph)), inputs);
 }
 
 // ONNX text takes the bits of a float16: 15360 is 1, 14336 is 0.5.
 constexpr float kTiny = 0x1p-11F;  // 1 + kTiny rounds to 1 in float16, and kTiny is one
 
 TEST(Widen, ChainsAreNotRoundedBetweenOperators) {
-  const Ran r = run("(float16[1] x, float16[1] t) => (float16[1] y) { a = Add(x, t) y = Sub(a, x) }",
-                    {{"x", halves({1}, {1})}, {"t", halves({1}, {kTiny})}});
+  const test::ProfiledRun r = run("(float16[1] x, float16[1] t) => (float16[1] y) { a = Add(x, t) y = Sub(a, x) }",
+                                  {{"x", halves({1}, {1})}, {"t", halves({1}, {kTiny})}});
   EXPECT_EQ(r.type, DataType::kFloat16);
   EXPECT_THAT(r.y, ElementsAre(kTiny));
 }
@@ -51,41 +41,42 @@ TEST(Widen, ChainsAreNotRoundedBetweenOperators) {
 TEST(Widen, BFloat16Too) {
   const float tiny = 0x1p-9F;
   const std::vector<BFloat16> one{BFloat16(1.0F)}, small{BFloat16(tiny)};
-  const Ran r = run("(bfloat16[1] x, bfloat16[1] t) => (bfloat16[1] y) { a = Add(x, t) y = Sub(a, x) }",
-                    {{"x", Tensor::from<BFloat16>({1}, one)}, {"t", Tensor::from<BFloat16>({1}, small)}});
+  const test::ProfiledRun r = run("(bfloat16[1] x, bfloat16[1] t) => (bfloat16[1] y) { a = Add(x, t) y = Sub(a, x) }",
+                                  {{"x", Tensor::from<BFloat16>({1}, one)}, {"t", Tensor::from<BFloat16>({1}, small)}});
   EXPECT_EQ(r.type, DataType::kBFloat16);
   EXPECT_THAT(r.y, ElementsAre(tiny));
 }
 
 TEST(Widen, IntermediateValuesDoNotOverflow) {
-  const Ran r = run("(float16[1] x) => (float16[1] y) { a = Mul(x, x) y = Sqrt(a) }", {{"x", halves({1}, {60000})}});
+  const test::ProfiledRun r =
+      run("(float16[1] x) => (float16[1] y) { a = Mul(x, x) y = Sqrt(a) }", {{"x", halves({1}, {60000})}});
   EXPECT_THAT(r.y, ElementsAre(60000));
 }
 
 TEST(Widen, MovedValuesStayWide) {
-  const Ran r = run(R"((float16[2,1] x, float16[1] t) => (float16[1,4] y) <float16[1] one = {15360}> {
+  const test::ProfiledRun r = run(R"((float16[2,1] x, float16[1] t) => (float16[1,4] y) <float16[1] one = {15360}> {
     a = Add(x, t)
     b = Transpose <perm = [1, 0]> (a)
     c = Concat <axis = 1> (b, b)
     y = Sub(c, one)
   })",
-                    {{"x", halves({2, 1}, {1, 1})}, {"t", halves({1}, {kTiny})}});
+                                  {{"x", halves({2, 1}, {1, 1})}, {"t", halves({1}, {kTiny})}});
   EXPECT_THAT(r.y, ElementsAre(kTiny, kTiny, kTiny, kTiny));
 }
 
 TEST(Widen, ACastToAHalfRounds) {
-  const Ran r = run(R"((float16[1] x, float16[1] t) => (float16[1] y) {
+  const test::ProfiledRun r = run(R"((float16[1] x, float16[1] t) => (float16[1] y) {
     a = Add(x, t)
     f = Cast <to = 1> (a)
     h = Cast <to = 10> (f)
     y = Sub(h, x)
   })",
-                    {{"x", halves({1}, {1})}, {"t", halves({1}, {kTiny})}});
+                                  {{"x", halves({1}, {1})}, {"t", halves({1}, {kTiny})}});
   EXPECT_THAT(r.y, ElementsAre(0));
 }
 
 TEST(Widen, ACastToTheTypeThatItHasDoesNot) {
-  const Ran r =
+  const test::ProfiledRun r =
       run("(float16[1] x, float16[1] t) => (float16[1] y) { a = Add(x, t) h = Cast <to = 10> (a) y = Sub(h, x) }",
           {{"x", halves({1}, {1})}, {"t", halves({1}, {kTiny})}});
   EXPECT_EQ(r.type, DataType::kFloat16);
@@ -93,8 +84,9 @@ TEST(Widen, ACastToTheTypeThatItHasDoesNot) {
 }
 
 TEST(Widen, ACastToFloatDoesNot) {
-  const Ran r = run("(float16[1] x, float16[1] t) => (float[1] y) { a = Add(x, t) y = Cast <to = 1> (a) }",
-                    {{"x", halves({1}, {1})}, {"t", halves({1}, {kTiny})}});
+  const test::ProfiledRun r =
+      run("(float16[1] x, float16[1] t) => (float[1] y) { a = Add(x, t) y = Cast <to = 1> (a) }",
+          {{"x", halves({1}, {1})}, {"t", halves({1}, {kTiny})}});
   EXPECT_EQ(r.type, DataType::kFloat);
   EXPECT_THAT(r.y, ElementsAre(1 + kTiny));
 }
@@ -109,18 +101,18 @@ TEST(Widen, ValuesThatAreAlsoOutputsAreRoundedOnlyThere) {
 }
 
 TEST(Widen, BodiesReadWideValuesFromOutside) {
-  const Ran r = run(R"((bool c, float16[1] x, float16[1] t) => (float16[1] y) {
+  const test::ProfiledRun r = run(R"((bool c, float16[1] x, float16[1] t) => (float16[1] y) {
     a = Add(x, t)
     y = If (c) <then_branch = p () => (float16[1] u) { u = Sub(a, x) },
                 else_branch = q () => (float16[1] v) { v = Neg(a) }>
   })",
-                    {{"c", Tensor::scalar(true)}, {"x", halves({1}, {1})}, {"t", halves({1}, {kTiny})}});
+                                  {{"c", Tensor::scalar(true)}, {"x", halves({1}, {1})}, {"t", halves({1}, {kTiny})}});
   EXPECT_EQ(r.type, DataType::kFloat16);
   EXPECT_THAT(r.y, ElementsAre(kTiny));
 }
 
 TEST(Widen, StatesOfALoopKeepTheirType) {
-  const Ran r = run(R"((float16[1] x) => (float16[1] y) {
+  const test::ProfiledRun r = run(R"((float16[1] x) => (float16[1] y) {
     n = Constant <value = int64 {3}> ()
     c = Constant <value = bool {1}> ()
     y = Loop (n, c, x) <body = b (int64 i, bool k, float16[1] s) => (bool k2, float16[1] s2) {
@@ -129,7 +121,7 @@ TEST(Widen, StatesOfALoopKeepTheirType) {
       s2 = Add(d, s)
     }>
   })",
-                    {{"x", halves({1}, {2})}});
+                                  {{"x", halves({1}, {2})}});
   EXPECT_EQ(r.type, DataType::kFloat16);
   EXPECT_THAT(r.y, ElementsAre(54));
 }
@@ -151,30 +143,31 @@ TEST(Widen, ACacheIsMovedAsItIs) {
 }
 
 TEST(Widen, QuantizedWeightsWithHalfScalesStayPacked) {
-  const Ran r = run(R"((float16[1,2] x) => (float16[1,2] y) <int8[2,2] q = {1, 2, 3, 4}, float16 s = {14336}> {
+  const test::ProfiledRun r =
+      run(R"((float16[1,2] x) => (float16[1,2] y) <int8[2,2] q = {1, 2, 3, 4}, float16 s = {14336}> {
     w = DequantizeLinear(q, s)
     y = MatMul(x, w)
   })",
-                    {{"x", halves({1, 2}, {1, 2})}});
+          {{"x", halves({1, 2}, {1, 2})}});
   EXPECT_THAT(r.y, ElementsAre(3.5, 5));
   EXPECT_THAT(r.ops, testing::Not(testing::Contains("DequantizeLinear")));
 }
 
 TEST(Widen, OperatorsThatAreNotKnownToComputeReadHalves) {
-  const Ran r = run(R"((float16[1] x, float16[1] t) => (float16[1] y) {
+  const test::ProfiledRun r = run(R"((float16[1] x, float16[1] t) => (float16[1] y) {
     a = Add(x, t)
     s = SequenceConstruct(a, x)
     zero = Constant <value = int64 {0}> ()
     b = SequenceAt(s, zero)
     y = Sub(b, x)
   })",
-                    {{"x", halves({1}, {1})}, {"t", halves({1}, {kTiny})}});
+                                  {{"x", halves({1}, {1})}, {"t", halves({1}, {kTiny})}});
   EXPECT_THAT(r.y, ElementsAre(0));
 }
 
 TEST(Widen, IntegerResultsOfWideValues) {
-  const Ran r = run("(float16[2] x, float16[2] t) => (int64[1] y) { a = Add(x, t) y = ArgMax(a) }",
-                    {{"x", halves({2}, {1, 1})}, {"t", halves({2}, {0, kTiny})}});
+  const test::ProfiledRun r = run("(float16[2] x, float16[2] t) => (int64[1] y) { a = Add(x, t) y = ArgMax(a) }",
+                                  {{"x", halves({2}, {1, 1})}, {"t", halves({2}, {0, kTiny})}});
   EXPECT_THAT(r.y, ElementsAre(1));
 }
 

@@ -21,6 +21,17 @@ Error thrown(F&& f) {
   return {Error::Kind::kInternal, ""};
 }
 
+// The text of the Error that `f` throws, or "no error".
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
 MATCHER_P2(IsError, kind, text, "") {
   *result_listener << "which says: " << arg.what();
   return arg.kind() == kind && std::string(arg.what()).find(text) != std::string::npos;
