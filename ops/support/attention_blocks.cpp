@@ -65,16 +65,59 @@ void for_each_row(const std::array<HeadsView, 2>& operand, int64_t b, int64_t g,
   }
 }
 
+// Four rows of four floats become four columns: to[e * kPanel + r] = rows[r][e].
+HWY_INLINE void transpose_four(const float* const (&rows)[4], float* to) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t e = 0; e < 4; ++e)
+    for (int64_t r = 0; r < 4; ++r) to[e * kPanel + r] = rows[r][e];
+#else
+  const hn::Full128<float> d;
+  const hn::Repartition<double, decltype(d)> pairs;
+  const auto r0 = hn::LoadU(d, rows[0]), r1 = hn::LoadU(d, rows[1]), r2 = hn::LoadU(d, rows[2]),
+             r3 = hn::LoadU(d, rows[3]);
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1)),
+             low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3)),
+             high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1)),
+             high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, to + kPanel);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, to + 2 * kPanel);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * kPanel);
+#endif
+}
+
+// Keys [0, last) of a head as columns, zeros behind them in the last panel.
+template <class T>
+void pack_keys(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& s) {
+  const int64_t width = p.key_width;
+  const auto column = [&](int64_t i) { return s.keys + i / kPanel * kPanel * width + i % kPanel; };
+  // Floats four by four; `waiting` rows of a group of four have come.
+  const float* four[4] = {};
+  int64_t waiting = 0;
+  for_each_row<T>(p.keys, b, g, last, [&](const T* row, int64_t i) {
+    if constexpr (std::is_same_v<T, float>) {
+      four[waiting++] = row;
+      if (waiting < 4 && i + 1 < last) return;
+      const int64_t first = i + 1 - waiting;
+      int64_t e = 0;
+      if (waiting == 4)
+        for (; e + 4 <= width; e += 4)
+          transpose_four({four[0] + e, four[1] + e, four[2] + e, four[3] + e}, column(first) + e * kPanel);
+      for (; e < width; ++e)
+        for (int64_t r = 0; r < waiting; ++r) column(first)[e * kPanel + r] = four[r][e];
+      waiting = 0;
+    } else {
+      for (int64_t e = 0; e < width; ++e) column(i)[e * kPanel] = static_cast<float>(row[e]);
+    }
+  });
+  for (int64_t i = last; i < panels(last) * kPanel; ++i)
+    for (int64_t e = 0; e < width; ++e) column(i)[e * kPanel] = 0;
+}
+
 // Packs keys and values [0, last) of a head. Gives false if a value isn't finite.
 template <class T>
 bool pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& s) {
-  const int64_t width = p.key_width;
-  for_each_row<T>(p.keys, b, g, last, [&](const T* row, int64_t i) {
-    float* column = s.keys + i / kPanel * kPanel * width + i % kPanel;
-    for (int64_t e = 0; e < width; ++e) column[e * kPanel] = static_cast<float>(row[e]);
-  });
-  for (int64_t i = last; i < panels(last) * kPanel; ++i)
-    for (int64_t e = 0; e < width; ++e) s.keys[i / kPanel * kPanel * width + i % kPanel + e * kPanel] = 0;
+  pack_keys<T>(p, b, g, last, s);
   const size_t values = static_cast<size_t>(p.value_width), lanes = kLanes;
   Vector worst = hn::Zero(Floats());  // NaN once a value isn't finite
   for_each_row<T>(p.values, b, g, last, [&](const T* row, int64_t i) {
@@ -120,20 +163,19 @@ HWY_INLINE float largest_of(const float* x, int64_t n) {
   return hn::GetLane(hn::MaxOfLanes(Floats(), m));
 }
 
-// x[i] = exp(x[i] - maximum); gives the sum. n is a multiple of a vector.
-HWY_INLINE float exponentials_of(float* x, int64_t n, float maximum) {
+// x[i] = exp(x[i] - maximum); gives the sums by lanes. n is a multiple of a vector.
+HWY_INLINE Vector exponentials_of(float* x, int64_t n, float maximum) {
   const Vector m = hn::Set(Floats(), maximum);
   Vector sum = hn::Zero(Floats());
   for (int64_t i = 0; i < n; i += static_cast<int64_t>(kLanes)) {
-    const Vector e = exp_of(hn::Sub(load(x + i), m));
+    const Vector e = exp_of_negative(hn::Sub(load(x + i), m));
     hn::StoreU(e, Floats(), x + i);
     sum = hn::Add(sum, e);
   }
-  return sum_of(sum);
+  return sum;
 }
 
-HWY_INLINE void scale_row(float* x, int64_t n, float factor) {
-  const Vector f = hn::Set(Floats(), factor);
+HWY_INLINE void scale_row(float* x, int64_t n, Vector f) {
   for (int64_t i = 0; i < n; i += static_cast<int64_t>(kLanes)) hn::StoreU(hn::Mul(load(x + i), f), Floats(), x + i);
 }
 
@@ -154,24 +196,67 @@ void cap_scores(const AttentionProblem& p, float* scores, int64_t n) {
     hn::StoreU(hn::Mul(c, tanh_of(hn::Div(load(scores + i), c))), Floats(), scores + i);
 }
 
-// Steps 3 to 5 for one row of scores of keys [first, first + n), of which `range` is seen.
+// A vector of scores with a float mask's, excluded ones -inf; see apply_mask().
+HWY_INLINE Vector add_mask(Vector score, Vector bias) {
+  const Floats d;
+  const Vector excluded = hn::Set(d, -std::numeric_limits<float>::infinity());
+  const Vector sum = hn::Add(score, bias);
+  const auto overflows = hn::AndNot(hn::Eq(score, excluded), hn::Eq(sum, excluded));
+  const Vector added = hn::IfThenElse(overflows, hn::Set(d, std::numeric_limits<float>::lowest()), sum);
+  return hn::IfThenElse(hn::Eq(bias, excluded), excluded, added);
+}
+
+// Scores where `seen` isn't 0, -inf elsewhere.
+HWY_INLINE Vector keep_seen(Vector score, const uint8_t* seen) {
+  const Floats d;
+  const hn::RebindToUnsigned<Floats> words;
+  const auto flags = hn::PromoteTo(words, hn::LoadU(hn::Rebind<uint8_t, Floats>(), seen));
+  const Vector excluded = hn::Set(d, -std::numeric_limits<float>::infinity());
+  return hn::IfThenElse(hn::RebindMask(d, hn::Ne(flags, hn::Zero(words))), score, excluded);
+}
+
+// Step 5: applies the mask of query t to its scores of keys in `range`, scores[0] being that of range.first. Gives the
+// largest.
 template <class T>
-void finish_scores(const AttentionProblem& p, const Block& block, int64_t t, KeyRange range, int64_t first, int64_t n,
-                   float* scores) {
+float mask_scores(const AttentionProblem& p, const Block& block, int64_t t, KeyRange range, float* scores) {
+  const MaskView& mask = p.mask;
+  const int64_t n = range.last - range.first, step = mask.strides[3];
+  const int64_t at = block.b * mask.strides[0] + block.h * mask.strides[1] + t * mask.strides[2] + range.first * step;
+  const auto lanes = static_cast<int64_t>(kLanes);
+  Vector largest = hn::Set(Floats(), -std::numeric_limits<float>::infinity());
+  int64_t i = 0;
+  if (step == 1) {
+    for (; i + lanes <= n; i += lanes) {
+      const Vector score = load(scores + i);
+      const Vector masked = mask.boolean ? keep_seen(score, reinterpret_cast<const uint8_t*>(mask.data) + at + i)
+                                         : add_mask(score, load(reinterpret_cast<const T*>(mask.data) + at + i));
+      hn::StoreU(masked, Floats(), scores + i);
+      largest = hn::Max(largest, masked);
+    }
+  }
+  apply_mask<T>(mask, block.b, block.h, t, {range.first + i, range.last}, scores + i, [](int64_t, bool) {});
+  float result = hn::GetLane(hn::MaxOfLanes(Floats(), largest));
+  for (; i < n; ++i) result = std::max(result, scores[i]);
+  return result;
+}
+
+// Steps 3 to 5 for one row of scores of keys [first, first + n), of which `range` is seen. Gives the largest.
+template <class T>
+float finish_scores(const AttentionProblem& p, const Block& block, int64_t t, KeyRange range, int64_t first, int64_t n,
+                    float* scores) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const int64_t low = std::clamp<int64_t>(range.first - first, 0, n),
                 high = std::clamp<int64_t>(range.last - first, low, n);
   std::fill(scores, scores + low, -kInfinity);
   std::fill(scores + high, scores + n, -kInfinity);
-  if (low == high) return;
+  if (low == high) return -kInfinity;
   add_score_bias<T>(p, block.h, scores + low, high - low);
   if (p.config->softcap > 0) {
     cap_scores(p, scores, n);  // of what isn't seen, too
     std::fill(scores, scores + low, -kInfinity);
     std::fill(scores + high, scores + n, -kInfinity);
   }
-  if (p.mask.data)
-    apply_mask<T>(p.mask, block.b, block.h, t, {first + low, first + high}, scores + low, [](int64_t, bool) {});
+  return block.masked ? mask_scores<T>(p, block, t, {first + low, first + high}, scores + low) : largest_of(scores, n);
 }
 
 // Products of the block's queries and keys [first, first + columns).
@@ -182,13 +267,57 @@ void multiply_keys(const AttentionProblem& p, const Block& block, const PackedHe
                     s.scores + j, kKeys);
 }
 
-// Scores of the block's queries against keys [first, first + columns), steps 3 to 5.
+// A mask that is the same for all queries of head h of batch b: the keys from the first to the last that it lets them
+// see, and whether it does nothing else.
+struct CommonMask {
+  KeyRange seen;
+  bool plain;
+};
 template <class T>
-void score_block(const AttentionProblem& p, const Block& block, const PackedHead& head, const KeyRange* ranges,
-                 int64_t first, int64_t columns, const Scratch& s) {
-  multiply_keys(p, block, head, first, columns, s);
-  for (int64_t r = 0; r < block.count; ++r)
-    finish_scores<T>(p, block, block.first + r, ranges[r], first, columns, s.scores + r * kKeys);
+CommonMask common_mask(const MaskView& mask, int64_t b, int64_t h, int64_t keys) {
+  const int64_t at = b * mask.strides[0] + h * mask.strides[1];
+  CommonMask common{{keys, 0}, true};
+  int64_t count = 0;
+  for (int64_t i = 0; i < keys; ++i) {
+    bool seen;
+    if (mask.boolean) {
+      seen = reinterpret_cast<const uint8_t*>(mask.data)[at + i * mask.strides[3]] != 0;
+    } else {
+      const auto bias = static_cast<float>(reinterpret_cast<const T*>(mask.data)[at + i * mask.strides[3]]);
+      seen = bias != -std::numeric_limits<float>::infinity();
+      common.plain = common.plain && (!seen || bias == 0);
+    }
+    if (!seen) continue;
+    common.seen = {std::min(common.seen.first, i), i + 1};
+    ++count;
+  }
+  common.plain = common.plain && count == std::max<int64_t>(0, common.seen.last - common.seen.first);
+  return common;
+}
+
+// Sets the keys that each query of the block may see, as far as ranges tell, and whether a mask says more. Gives the
+// range of all.
+template <class T>
+KeyRange see_keys(const AttentionProblem& p, Block& block, KeyRange* ranges) {
+  KeyRange common{0, p.key_length};
+  block.masked = p.mask.data != nullptr;
+  if (block.masked && p.mask.strides[2] == 0) {
+    const CommonMask mask = common_mask<T>(p.mask, block.b, block.h, std::min(p.mask.length, p.key_length));
+    common = mask.seen;
+    block.masked = !mask.plain;
+  }
+  KeyRange all{p.key_length, 0};
+  for (int64_t r = 0; r < block.count; ++r) {
+    ranges[r] = visible_keys(p, block.b, block.first + r);
+    ranges[r].first = std::max(ranges[r].first, common.first);
+    ranges[r].last = std::min(ranges[r].last, common.last);
+    if (ranges[r].first >= ranges[r].last) {
+      ranges[r] = {0, 0};
+      continue;
+    }
+    all = {std::min(all.first, ranges[r].first), std::max(all.last, ranges[r].last)};
+  }
+  return all;
 }
 
 // Writes `count` weights, or adds them to the mean over heads: exponentials times `factor`.
@@ -244,13 +373,15 @@ void show_weights(const AttentionProblem& p, const Block& block, const PackedHea
   const bool one_block = all.last - start <= kKeys;
   for (int64_t first = start; first < all.last; first += kKeys) {
     const int64_t keys = std::min(kKeys, all.last - first), columns = panels(keys) * kPanel;
-    if (!one_block) score_block<T>(p, block, head, ranges, first, columns, s);
+    if (!one_block) multiply_keys(p, block, head, first, columns, s);
     for (int64_t r = 0; r < block.count; ++r) {
-      const float factor = 1 / s.sum[r];
-      if (!std::isfinite(factor)) continue;
+      if (!std::isfinite(s.factor[r])) continue;
       float* scores = s.scores + r * kKeys;
-      if (!one_block) exponentials_of(scores, columns, s.maximum[r]);
-      write_weights(p, scores, keys, factor, row_of(r) + first);
+      if (!one_block) {
+        finish_scores<T>(p, block, block.first + r, ranges[r], first, columns, scores);
+        exponentials_of(scores, columns, s.maximum[r]);
+      }
+      write_weights(p, scores, keys, s.factor[r], row_of(r) + first);
     }
   }
 }
@@ -258,42 +389,43 @@ void show_weights(const AttentionProblem& p, const Block& block, const PackedHea
 // One block of queries against all keys that it sees, which are packed. Marks rows that see nothing, and, if weights
 // are wanted, those that see something that isn't finite.
 template <class T>
-void attend(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left_over,
-            const Scratch& s) {
+void attend(const AttentionProblem& p, Block block, const PackedHead& head, uint8_t* left_over, const Scratch& s) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const int64_t wide = padded_width(p);
   KeyRange ranges[kQueries];
-  KeyRange all{p.key_length, 0};
-  for (int64_t r = 0; r < block.count; ++r) {
-    ranges[r] = visible_keys(p, block.b, block.first + r);
-    if (ranges[r].first == ranges[r].last) continue;
-    all = {std::min(all.first, ranges[r].first), std::max(all.last, ranges[r].last)};
-  }
+  const KeyRange all = see_keys<T>(p, block, ranges);
   load_queries<T>(p, block, s);
   std::fill_n(s.context, block.count * wide, 0.0F);
   std::fill_n(s.maximum, block.count, -kInfinity);
-  std::fill_n(s.sum, block.count, 0.0F);
+  std::fill_n(s.sums, block.count * kPanel, 0.0F);
   for (int64_t first = all.first / kPanel * kPanel; first < all.last; first += kKeys) {
     const int64_t keys = std::min(kKeys, all.last - first), columns = panels(keys) * kPanel;
-    score_block<T>(p, block, head, ranges, first, columns, s);
+    multiply_keys(p, block, head, first, columns, s);
     for (int64_t r = 0; r < block.count; ++r) {
       float* scores = s.scores + r * kKeys;
-      const float maximum = std::max(s.maximum[r], largest_of(scores, columns));
+      const float largest = finish_scores<T>(p, block, block.first + r, ranges[r], first, columns, scores);
+      const float maximum = std::max(s.maximum[r], largest);
       if (maximum == -kInfinity) {
         // NaN is no maximum, but is seen.
-        if (std::any_of(scores, scores + columns, [](float x) { return std::isnan(x); })) s.sum[r] = s.maximum[r] = NAN;
+        if (std::any_of(scores, scores + columns, [](float x) { return std::isnan(x); }))
+          s.sums[r * kPanel] = s.maximum[r] = NAN;
         std::fill_n(scores, columns, 0.0F);
         continue;
       }
-      const float kept = std::exp(s.maximum[r] - maximum);
-      s.sum[r] = s.sum[r] * kept + exponentials_of(scores, columns, maximum);
-      if (kept != 1) scale_row(s.context + r * wide, wide, kept);
-      s.maximum[r] = maximum;
+      Vector sum = load(s.sums + r * kPanel);
+      if (s.maximum[r] != maximum) {
+        const Vector kept = exp_of_negative(hn::Set(Floats(), s.maximum[r] - maximum));
+        sum = hn::Mul(sum, kept);
+        scale_row(s.context + r * wide, wide, kept);
+        s.maximum[r] = maximum;
+      }
+      hn::StoreU(hn::Add(sum, exponentials_of(scores, columns, maximum)), Floats(), s.sums + r * kPanel);
     }
     for (int64_t f = 0; f < wide; f += kPanel)
       multiply<true>(s.scores, kKeys, block.count, keys, head.values + (f / kPanel * p.key_length + first) * kPanel,
                      s.context + f, wide);
   }
+  for (int64_t r = 0; r < block.count; ++r) s.factor[r] = 1 / sum_of(load(s.sums + r * kPanel));
   if (shows_scores(p)) {
     show_scores<T>(p, block, head, ranges, s);
   } else if (p.weights) {
@@ -301,13 +433,13 @@ void attend(const AttentionProblem& p, const Block& block, const PackedHead& hea
   }
   for (int64_t r = 0; r < block.count; ++r) {
     const int64_t t = block.first + r;
-    if (s.maximum[r] == -kInfinity || (p.weights && !std::isfinite(1 / s.sum[r]))) {
+    if (s.maximum[r] == -kInfinity || (p.weights && !std::isfinite(s.factor[r]))) {
       left_over[(block.b * p.heads + block.h) * p.query_length + t] = 1;
       continue;
     }
     T* to = p.context.mutable_row<T>(block.b, block.h, t);
     const float* from = s.context + r * wide;
-    const float factor = 1 / s.sum[r];
+    const float factor = s.factor[r];
     for (int64_t f = 0; f < p.value_width; ++f) to[f] = static_cast<T>(from[f] * factor);
   }
 }

@@ -31,23 +31,26 @@ struct Scratch {
   float* context;  // (kQueries, padded_width)
   float* queries;  // (kQueries, Ek), scaled
   float* maximum;  // kQueries
-  float* sum;      // kQueries
+  float* sums;     // (kQueries, kPanel): of exponentials, by lanes of a vector
+  float* factor;   // kQueries: 1 / the whole sum
 
   static size_t numbers(const AttentionProblem& p) {
-    return static_cast<size_t>((kQueries * (kKeys + padded_width(p) + p.key_width + 2) + 15) / 16 * 16);
+    return static_cast<size_t>((kQueries * (kKeys + padded_width(p) + p.key_width + kPanel + 2) + 15) / 16 * 16);
   }
   Scratch(const AttentionProblem& p, float* memory) {
     scores = memory;
     context = scores + kQueries * kKeys;
     queries = context + kQueries * padded_width(p);
     maximum = queries + kQueries * p.key_width;
-    sum = maximum + kQueries;
+    factor = maximum + kQueries;
+    sums = factor + kQueries;
   }
 };
 
 // Queries [first, first + count) of head h of batch b.
 struct Block {
   int64_t b, h, first, count;
+  bool masked = false;  // a mask is to be applied; set by attend()
 };
 
 // True if scores are put out, not weights; then all keys must be packed.
