@@ -10,10 +10,9 @@
 #include <string>
 #include <string_view>
 
-namespace attune::cli {
+#include "cli/exit_code.h"
 
-// 1 is for a difference that a command was asked to look for. Errors (bad files, wrong arguments) are 2.
-enum ExitCode : int { kSuccess = 0, kDifference = 1, kError = 2 };
+namespace attune::cli {
 
 // What a command does once its options are parsed; gives the exit code. Throws attune::Error, which the program
 // prints as one line on standard error before it exits with 2.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/lost_file.h"
 #include "graph/error.h"
 
 namespace attune::cli {
@@ -63,6 +64,7 @@ int run(int argc, char** argv) {
 }  // namespace attune::cli
 
 int main(int argc, char** argv) {
+  attune::cli::report_lost_files();
   try {
     return attune::cli::run(argc, argv);
   } catch (const std::bad_alloc&) {
