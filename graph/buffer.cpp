@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdlib>
-#include <map>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "graph/error.h"
@@ -15,18 +16,26 @@ namespace attune {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr size_t kLargest = size_t{1} << 62;
 
-// Four size classes a doubling: at most 25 % more than asked for.
+// Size classes, four a doubling: at most 25 % more than asked for. Class i holds (4 + i % 4) << (i / 4) units of 64
+// bytes.
 size_t size_class(size_t bytes) {
-  if (bytes <= 256) return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  const size_t step = std::bit_floor(bytes - 1) / 4;
-  return (bytes + step - 1) / step * step;
+  const size_t units = std::max<size_t>((bytes + kAlignment - 1) / kAlignment, 4);
+  const auto shift = static_cast<size_t>(std::bit_width(units)) - 3;
+  const size_t quarters = (units + (size_t{1} << shift) - 1) >> shift;  // 4 to 8
+  return 4 * shift + quarters - 4;
+}
+size_t class_bytes(size_t index) { return kAlignment * (4 + index % 4) << (index / 4); }
+
+[[noreturn]] void fail_allocation(size_t bytes) {
+  throw Error(Error::Kind::kLimit, fmt::format("can't allocate {} bytes", bytes));
 }
 
 std::byte* heap_allocate(size_t bytes) {
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  void* p = rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded == 0 ? kAlignment : rounded);
-  if (!p) throw Error(Error::Kind::kLimit, fmt::format("can't allocate {} bytes", bytes));
+  void* p = rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
+  if (!p) fail_allocation(bytes);
   return static_cast<std::byte*>(p);
 }
 
@@ -36,43 +45,112 @@ namespace detail {
 
 struct PoolState {
   std::mutex mutex;
-  std::map<size_t, std::vector<Buffer*>> idle;
+  std::vector<std::vector<Buffer*>> idle;  // by size class
   size_t idle_bytes = 0;
   size_t used_bytes = 0;
   size_t peak_bytes = 0;
   size_t heap_allocations = 0;
-  bool closed = false;
+  size_t used_blocks = 0;
+  bool closed = false;  // the pool is gone; the last block frees the state
 
   // Frees the largest idle block; there must be one. The lock is held.
   void free_largest() {
-    while (idle.rbegin()->second.empty()) idle.erase(std::prev(idle.end()));
-    auto it = std::prev(idle.end());
-    Buffer* b = it->second.back();
-    it->second.pop_back();
+    while (idle.back().empty()) idle.pop_back();
+    Buffer* b = idle.back().back();
+    idle.back().pop_back();
     idle_bytes -= b->capacity_;
     std::free(b->data_);
     delete b;
   }
+
+  // Takes back a block.
+  void give(Buffer* b) {
+    std::unique_lock lock(mutex);
+    used_bytes -= b->capacity_;
+    --used_blocks;
+    if (!closed) {
+      const size_t index = size_class(b->capacity_);
+      if (index >= idle.size()) idle.resize(index + 1);
+      idle[index].push_back(b);
+      idle_bytes += b->capacity_;
+      return;
+    }
+    const bool last = used_blocks == 0;
+    lock.unlock();
+    std::free(b->data_);
+    delete b;
+    if (last) delete this;
+  }
 };
+
+// Idle small blocks of a thread. A block may end in another thread than it began in. Without a destructor, so that
+// blocks of static lifetime may end after the list was closed.
+struct SmallBlocks {
+  std::array<Buffer*, 256> blocks{};
+  size_t count = 0;
+  bool closed = false;
+
+  Buffer* acquire(size_t capacity);
+  void give(Buffer* b) noexcept;
+  void close() noexcept;
+  void close_at_exit() noexcept;
+  static void free(Buffer* b) noexcept {
+    b->~Buffer();
+    std::free(b);
+  }
+};
+
+namespace {
+
+thread_local constinit SmallBlocks small_blocks;
+
+}  // namespace
+
+Buffer* SmallBlocks::acquire(size_t capacity) {
+  Buffer* b;
+  if (count > 0) {
+    b = blocks[--count];
+  } else {
+    constexpr size_t kHeader = (sizeof(Buffer) + kAlignment - 1) / kAlignment * kAlignment;
+    std::byte* memory = heap_allocate(kHeader + Buffer::kSmallBytes);
+    b = new (memory) Buffer;
+    b->data_ = memory + kHeader;
+    b->small_ = true;
+  }
+  b->capacity_ = capacity;
+  return b;
+}
+
+void SmallBlocks::give(Buffer* b) noexcept {
+  if (closed || count == blocks.size()) return free(b);
+  if (count == 0) close_at_exit();
+  blocks[count++] = b;
+}
+
+void SmallBlocks::close() noexcept {
+  closed = true;
+  while (count > 0) free(blocks[--count]);
+}
+
+void SmallBlocks::close_at_exit() noexcept {
+  struct Closer {
+    ~Closer() { small_blocks.close(); }
+  };
+  thread_local const Closer closer;
+  (void)closer;
+}
 
 }  // namespace detail
 
 void Buffer::release() noexcept {
-  if (pool_) {
-    const auto pool = std::move(pool_);
-    const std::scoped_lock lock(pool->mutex);
-    pool->used_bytes -= capacity_;
-    if (!pool->closed) {
-      pool->idle[capacity_].push_back(this);
-      pool->idle_bytes += capacity_;
-      return;
-    }
-  }
+  if (small_) return detail::small_blocks.give(this);
+  if (pool_) return std::exchange(pool_, nullptr)->give(this);
   if (!owner_) std::free(data_);
   delete this;
 }
 
 BufferRef BufferRef::allocate(size_t bytes) {
+  if (bytes <= Buffer::kSmallBytes) return BufferRef(detail::small_blocks.acquire(bytes));
   std::byte* data = heap_allocate(bytes);
   auto* b = new Buffer;
   b->data_ = data;
@@ -88,24 +166,30 @@ BufferRef BufferRef::view(const void* data, size_t bytes, std::shared_ptr<const 
   return BufferRef(b);
 }
 
-BufferPool::BufferPool() : state_(std::make_shared<detail::PoolState>()) {}
+BufferPool::BufferPool() : state_(new detail::PoolState) {}
 
 BufferPool::~BufferPool() {
-  const std::scoped_lock lock(state_->mutex);
+  std::unique_lock lock(state_->mutex);
   state_->closed = true;
   while (state_->idle_bytes > 0) state_->free_largest();
+  const bool last = state_->used_blocks == 0;
+  lock.unlock();
+  if (last) delete state_;
 }
 
 BufferRef BufferPool::acquire(size_t bytes) {
-  const size_t size = size_class(bytes == 0 ? 1 : bytes);
+  if (bytes <= Buffer::kSmallBytes) return BufferRef(detail::small_blocks.acquire(Buffer::kSmallBytes));
+  if (bytes > kLargest) fail_allocation(bytes);
+  const size_t index = size_class(bytes), size = class_bytes(index);
   Buffer* b = nullptr;
   {
     const std::scoped_lock lock(state_->mutex);
     state_->used_bytes += size;
+    ++state_->used_blocks;
     state_->peak_bytes = std::max(state_->peak_bytes, state_->used_bytes);
-    if (auto it = state_->idle.find(size); it != state_->idle.end() && !it->second.empty()) {
-      b = it->second.back();
-      it->second.pop_back();
+    if (index < state_->idle.size() && !state_->idle[index].empty()) {
+      b = state_->idle[index].back();
+      state_->idle[index].pop_back();
       state_->idle_bytes -= size;
     } else {
       ++state_->heap_allocations;
@@ -118,6 +202,7 @@ BufferRef BufferPool::acquire(size_t bytes) {
     } catch (...) {
       const std::scoped_lock lock(state_->mutex);
       state_->used_bytes -= size;
+      --state_->used_blocks;
       throw;
     }
     b = new Buffer;

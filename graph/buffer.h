@@ -11,11 +11,15 @@ namespace attune {
 class BufferPool;
 namespace detail {
 struct PoolState;
-}
+struct SmallBlocks;
+}  // namespace detail
 
 // A block of memory aligned to 64 bytes. Held through BufferRef only.
 class Buffer {
  public:
+  // Blocks up to this size (scalars, shapes) come from a free list of the thread, whatever pool is asked.
+  static constexpr size_t kSmallBytes = 64;
+
   std::byte* data() const noexcept { return data_; }
   size_t capacity() const noexcept { return capacity_; }
 
@@ -23,6 +27,7 @@ class Buffer {
   friend class BufferRef;
   friend class BufferPool;
   friend struct detail::PoolState;
+  friend struct detail::SmallBlocks;
   Buffer() = default;
   ~Buffer() = default;
   void release() noexcept;
@@ -30,8 +35,9 @@ class Buffer {
   std::byte* data_ = nullptr;
   size_t capacity_ = 0;
   std::atomic<int> references_{0};
-  std::shared_ptr<const void> owner_;        // memory that belongs to something else (a file mapping)
-  std::shared_ptr<detail::PoolState> pool_;  // where it goes when the last reference ends
+  bool small_ = false;                 // one allocation with its header
+  detail::PoolState* pool_ = nullptr;  // where it goes when the last reference ends; outlives its blocks
+  std::shared_ptr<const void> owner_;  // memory that belongs to something else (a file mapping)
 };
 
 // A counted reference to a Buffer. Cheap to copy; thread-safe as shared_ptr is.
@@ -45,7 +51,10 @@ class BufferRef {
     return *this;
   }
   ~BufferRef() {
-    if (buffer_ && buffer_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) buffer_->release();
+    // The only holder needs no atomic update: nobody else can come by a reference.
+    if (buffer_ && (buffer_->references_.load(std::memory_order_acquire) == 1 ||
+                    buffer_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1))
+      buffer_->release();
   }
 
   // A fresh block from the heap. Throws Error(kLimit) when the memory can't be had.
@@ -63,7 +72,10 @@ class BufferRef {
 
  private:
   friend class BufferPool;
-  explicit BufferRef(Buffer* buffer) noexcept : buffer_(buffer) { retain(); }
+  // The first reference.
+  explicit BufferRef(Buffer* buffer) noexcept : buffer_(buffer) {
+    buffer_->references_.store(1, std::memory_order_relaxed);
+  }
   void retain() noexcept {
     if (buffer_) buffer_->references_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -71,7 +83,8 @@ class BufferRef {
 };
 
 // Recycles blocks by size class (four classes a doubling), so that a run whose sizes were seen
-// before allocates nothing. Blocks may outlive the pool. Thread-safe.
+// before allocates nothing. Blocks may outlive the pool. Thread-safe. Small blocks are no part of it and of its
+// figures.
 class BufferPool {
  public:
   BufferPool();
@@ -89,7 +102,7 @@ class BufferPool {
   size_t heap_allocations() const;  // how often the pool had to ask the heap (for tests)
 
  private:
-  std::shared_ptr<detail::PoolState> state_;
+  detail::PoolState* state_;
 };
 
 }  // namespace attune

@@ -13,8 +13,9 @@ namespace {
 
 }  // namespace
 
-Shape::Shape(std::span<const int64_t> sizes) : rank_(sizes.size()) {
-  if (rank_ > kMaxRank) fail_rank(rank_);
+Shape::Shape(std::span<const int64_t> sizes) : Shape() {
+  if (sizes.size() > kMaxRank) fail_rank(sizes.size());
+  rank_ = sizes.size();
   std::copy(sizes.begin(), sizes.end(), sizes_.begin());
 }
 

@@ -14,7 +14,15 @@ class Shape {
  public:
   static constexpr size_t kMaxRank = 12;
 
-  Shape() = default;  // a scalar
+  Shape() noexcept { std::fill_n(sizes_.begin(), kFew, int64_t{0}); }  // a scalar
+  Shape(const Shape& other) noexcept { *this = other; }
+  Shape& operator=(const Shape& other) noexcept {
+    rank_ = other.rank_;
+    std::copy_n(other.sizes_.begin(), kFew, sizes_.begin());
+    for (size_t i = kFew; i < rank_; ++i) sizes_[i] = other.sizes_[i];
+    return *this;
+  }
+  ~Shape() = default;
   Shape(std::initializer_list<int64_t> sizes) : Shape(std::span<const int64_t>(sizes.begin(), sizes.size())) {}
   // Throws Error(kLimit) above kMaxRank.
   explicit Shape(std::span<const int64_t> sizes);
@@ -54,8 +62,9 @@ class Shape {
   }
 
  private:
-  std::array<int64_t, kMaxRank> sizes_{};
+  static constexpr size_t kFew = 4;  // sizes that are always set, so that most copies are short and without a branch
   size_t rank_ = 0;
+  std::array<int64_t, kMaxRank> sizes_;
 };
 
 // `axis` of an ONNX attribute (negative counts from the end) as an index.

@@ -20,12 +20,6 @@ namespace attune {
 class KernelCall;
 class PanelStore;
 
-// Figures of one call, for --profile.
-struct KernelCost {
-  double flops = 0;
-  double bytes = 0;  // read and written, weights included
-};
-
 class Kernel {
  public:
   virtual ~Kernel() = default;

@@ -219,7 +219,8 @@ void Executor::run_cached(const Program& program, Frame& f, size_t i) {
       f.shapes[i][k] = d && d->kind() == Datum::Kind::kTensor ? d->tensor().shape() : Shape();
     }
   }
-  std::vector<Datum> before(step.outputs.size());
+  std::vector<Datum> before = std::move(before_);  // bodies may come here too
+  before.resize(step.outputs.size());
   for (size_t k = 0; k < before.size(); ++k)
     if (step.outputs[k] != kNoSlot) before[k] = std::move(f.slots[index(step.outputs[k])]);
   run_step(f, step);
@@ -228,6 +229,8 @@ void Executor::run_cached(const Program& program, Frame& f, size_t i) {
     const int s = step.outputs[k];
     if (s != kNoSlot && !same_small(before[k], f.slots[index(s)])) mark_changed(f, s);
   }
+  before.clear();
+  before_ = std::move(before);
 }
 
 void Executor::run_step(Frame& f, const Step& step) {

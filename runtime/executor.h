@@ -52,6 +52,7 @@ class Executor {
   BufferPool& pool_;
   Profile* profile_;
   std::vector<std::unique_ptr<Frame>> frames_;  // by program id
+  std::vector<Datum> before_;                   // outputs of a cached step before it runs again; memory to reuse
 };
 
 }  // namespace attune

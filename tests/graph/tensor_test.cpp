@@ -232,6 +232,30 @@ TEST(Buffer, AnAllocationThatCannotBeHad) {
   EXPECT_EQ(pool.idle_bytes(), 0u);
 }
 
+TEST(Buffer, SmallOnesAreRecycledByTheirThread) {
+  BufferPool pool;
+  const Buffer* first = pool.acquire(Buffer::kSmallBytes).get();
+  EXPECT_EQ(pool.acquire(1).get(), first);
+  const BufferRef exact = BufferRef::allocate(8);
+  EXPECT_EQ(exact.get(), first);
+  EXPECT_EQ(exact->capacity(), 8u);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(exact->data()) % 64, 0u);
+  EXPECT_EQ(pool.heap_allocations(), 0u);
+  EXPECT_EQ(pool.peak_bytes(), 0u);
+}
+
+TEST(Buffer, SmallOnesMayEndInAnotherThread) {
+  std::vector<BufferRef> kept;
+  std::thread([&] {
+    for (int i = 0; i < 1000; ++i) {
+      kept.push_back(BufferRef::allocate(64));
+      std::memset(kept.back()->data(), i, 64);
+    }
+  }).join();
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(kept[static_cast<size_t>(i)]->data()[63], static_cast<std::byte>(i));
+  std::thread([taken = std::move(kept)]() mutable { taken.clear(); }).join();
+}
+
 TEST(BufferPool, RecyclesBySize) {
   BufferPool pool;
   const Buffer* first;
