@@ -77,9 +77,10 @@ class TokenFlow {
 
   const std::vector<Node*>& self_attentions() const { return self_; }
   const std::vector<Node*>& cross_attentions() const { return cross_; }
-  const std::vector<Node*>& ranges() const { return ranges_; }  // positions of tokens
-  const std::vector<Node*>& slices() const { return slices_; }  // rows of tables, one for each token
-  const std::vector<Node*>& biases() const { return biases_; }  // RelativePositionBias between tokens
+  const std::vector<Node*>& ranges() const { return ranges_; }          // positions of tokens
+  const std::vector<Node*>& slices() const { return slices_; }          // rows of tables, one for each token
+  const std::vector<Node*>& biases() const { return biases_; }          // RelativePositionBias between tokens
+  const std::vector<Node*>& embeddings() const { return embeddings_; }  // PositionEmbedding of tokens
 
  private:
   bool depends_on_length(const Dim& d) const { return d.known() && d.symbols().contains(length_.as_symbol()); }
@@ -129,6 +130,7 @@ class TokenFlow {
     if (n.is("Range")) return visit_range(n);
     if (n.is("Slice") && !timed) return visit_slice(n);
     if (n.is("RelativePositionBias", "ai.attune")) return visit_bias(n);
+    if (n.is("PositionEmbedding", "ai.attune")) return visit_embedding(n);
     if (is_attention(n)) return visit_attention(n);
     for (size_t i = 0; i < n.inputs().size(); ++i)
       if (n.input(i) && is_size(*n.input(i)) && !((n.is("Reshape") || n.is("Expand") || n.is("Tile")) && i == 1) &&
@@ -178,6 +180,14 @@ class TokenFlow {
     if (n.input(3) || !queries || !keys || !(queries->at(0) == length_) || !(keys->at(0) == length_))
       refuse(n, "is not a bias between the tokens");
     biases_.push_back(&n);
+  }
+
+  void visit_embedding(Node& n) {
+    if (n.input(2)) refuse(n, "its positions don't start at the first token");
+    if (n.input(3)) refuse(n, "its positions leave out padding, which earlier steps would have to count");
+    if (axis_from_end(*n.input(0)) != -2) refuse(n, "its states have no axis of tokens");
+    embeddings_.push_back(&n);
+    timed_.insert(n.output());
   }
 
   bool is_bias(const Value& v) const {
@@ -257,7 +267,7 @@ class TokenFlow {
   const Inference& inference_;
   Dim length_;
   std::unordered_set<const Value*> timed_, sizes_;
-  std::vector<Node*> self_, cross_, ranges_, slices_, biases_;
+  std::vector<Node*> self_, cross_, ranges_, slices_, biases_, embeddings_;
 };
 
 struct Layer {
@@ -380,7 +390,8 @@ class Editor {
 
   // Positions start where the past ends.
   void count_from_past(const Analysis& a) {
-    if (a.flow.ranges().empty() && a.flow.slices().empty() && a.flow.biases().empty()) return;
+    if (a.flow.ranges().empty() && a.flow.slices().empty() && a.flow.biases().empty() && a.flow.embeddings().empty())
+      return;
     Graph& graph = *model_.graph;
     Value* length =
         graph
@@ -401,6 +412,7 @@ class Editor {
     }
     for (Node* slice : a.flow.slices())
       for (const size_t i : {1, 2}) slice->set_input(i, graph.add_node("", "Add", {slice->input(i), length})->output());
+    for (Node* embedding : a.flow.embeddings()) embedding->set_input(2, length);
     for (Node* bias : a.flow.biases()) {
       Value* keys = graph.add_node("", "Add", {bias->input(2), length})->output();
       bias->set_input(2, keys);

@@ -85,6 +85,8 @@ class WeightFinder {
       add(n, 1, n.attr_int("transB", 0) != 0 ? 0 : 1);
     } else if (n.is("Gather") && n.attr_int("axis", 0) == 0) {
       add(n, 0, 0);
+    } else if (is_ours(n, "PositionEmbedding")) {
+      add(n, 1, 0);
     }
   }
 

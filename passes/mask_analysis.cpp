@@ -114,11 +114,16 @@ class Analyzer {
     return {c->integers[static_cast<size_t>(*i)], nullptr};
   }
 
-  static Element constant(const Tensor& t, const Dims&) {
+  // All elements the same, or integers that count along the last axis.
+  static Element constant(const Tensor& t, const Dims& at) {
     if (t.type() == DataType::kString || t.count() == 0 || t.count() > 65536) return {};
     const std::vector<double> values = t.to_contiguous().to_double();
-    const bool uniform = std::all_of(values.begin(), values.end(), [&](double x) { return x == values[0]; });
-    return uniform ? leaf(values[0]) : Element{};
+    if (std::all_of(values.begin(), values.end(), [&](double x) { return x == values[0]; })) return leaf(values[0]);
+    if (!is_integer(t.type()) || at.size() != t.rank() || std::abs(values[0]) > 1e9) return {};
+    const auto row = static_cast<size_t>(t.dim(t.rank() - 1));
+    for (size_t i = 0; i < values.size(); ++i)
+      if (values[i] != values[0] + static_cast<double>(i % row)) return {};
+    return {Dim(static_cast<int64_t>(values[0])) + at.back(), nullptr};
   }
 
   // True if the integers of `v` select rows of something: ids, not a mask.

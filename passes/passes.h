@@ -43,6 +43,8 @@ size_t fuse_qkv_projection(PassContext&);
 size_t simplify_masks(PassContext&);
 // T5's position bias from its buckets.
 size_t fuse_position_bias(PassContext&);
+// A table of positions, learned or sinusoidal, added to the states that it belongs to.
+size_t fuse_position_embedding(PassContext&);
 size_t fuse_normalization(PassContext&);
 size_t fuse_residual_normalization(PassContext&);
 size_t fuse_linear(PassContext&);

@@ -48,6 +48,8 @@ constexpr Pass kPipeline[] = {
      fuse_qkv_projection},
     {"simplify_masks", "Masks become causal, a condition over keys, or nothing, where that is proven.", simplify_masks},
     {"fuse_position_bias", "A table looked up by T5's buckets of distances becomes one node.", fuse_position_bias},
+    {"fuse_position_embedding", "The look-up of positions in a table, scale and sum with the states become one node.",
+     fuse_position_embedding},
     {"fuse_normalization", "Layer and root-mean-square normalization written out become one node.", fuse_normalization},
     {"fuse_residual_normalization", "A sum in front of a normalization moves into it.", fuse_residual_normalization},
     {"fuse_linear", "Bias, activation and residual move into the linear layer.", fuse_linear},

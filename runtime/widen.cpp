@@ -116,6 +116,7 @@ bool computes(const Node& node) {
                                                            "FusedMatMul",
                                                            "Gelu",
                                                            "Linear",
+                                                           "PositionEmbedding",
                                                            "QuickGelu",
                                                            "ResidualNormalization",
                                                            "SimplifiedLayerNormalization",

@@ -76,6 +76,12 @@ void infer_relative_position_bias(NodeInference& n) {
   n.set(0, n.element(0), Dims{1, n.dim(0, 1), size(1), size(2)});
 }
 
+// States (..., T, D), table (rows, D).
+void infer_position_embedding(NodeInference& n) {
+  n.expect_rank(1, 2);
+  n.set(0, n.element(0), n.shape(0));
+}
+
 // ---- ai.onnx
 
 void infer_onnx_attention(NodeInference& n) {
@@ -164,6 +170,7 @@ void infer_gated_relative_position_bias(NodeInference& n) {
 InferRules attention_rules() {
   return {
       {"ai.attune", "Attention", 1, infer_attune_attention},
+      {"ai.attune", "PositionEmbedding", 2, infer_position_embedding},
       {"ai.attune", "RelativePositionBias", 3, infer_relative_position_bias},
       {"", "Attention", 3, infer_onnx_attention},
       {"ai.onnx.preview", "FlexAttention", 3, infer_flex_attention},

@@ -79,6 +79,31 @@ std::vector<Value*> build_residual_normalization_body(const Node& node, int64_t 
   return outputs;
 }
 
+std::vector<Value*> build_position_embedding_body(const Node& node, int64_t opset, Graph& body) {
+  BodyBuilder b(body, opset);
+  const DataType type = element_of(node, 0), wide = wide_type(type);
+  Value* x = body.inputs()[0];
+  Value* count = b.dim(x, -2);
+  Value* offset = b.integer(node.attr_int("offset", 0));
+  Value* start = node.input(2) ? b.op("Reshape", {body.inputs()[2], b.ints({})}) : nullptr;
+  Value* row = nullptr;
+  if (node.input(3)) {
+    Value* tokens = body.inputs()[3];
+    Value* total = b.op("CumSum", {tokens, b.integer(1)});
+    if (start) total = b.add(total, start);
+    Value* first = b.as_list(b.sub(b.dim(tokens, 1), count));
+    row = b.op("Slice", {b.add(b.mul(tokens, total), offset), first, b.ints({INT64_MAX}), b.ints({1})});
+  } else {
+    row = b.add(b.range(count), start ? b.add(start, offset) : offset);
+  }
+  Value* added = b.cast(b.op("Gather", {body.inputs()[1], row}, {{"axis", int64_t{0}}}), wide);
+  Value* scaled = b.cast(x, wide);
+  const auto scale = static_cast<double>(node.attr_float("scale", 1));
+  if (scale != 1) scaled = b.mul(scaled, b.number(scale, wide));
+  Value* y = b.add(scaled, added);
+  return {type == wide ? y : b.cast(y, type)};
+}
+
 // The buckets of T5 (Raffel et al., "Exploring the limits of transfer learning", section 2.1): half of them (of a side)
 // count positions one by one, the others grow logarithmically up to max_distance.
 std::vector<Value*> build_relative_position_bias_body(const Node& node, int64_t opset, Graph& body) {

@@ -33,6 +33,7 @@ BodyBuilderFunction find_body(std::string_view type) {
   if (type == "Attention") return build_attention_body;
   if (type == "Linear") return without_options<build_linear_body>;
   if (type == "ResidualNormalization") return without_options<build_residual_normalization_body>;
+  if (type == "PositionEmbedding") return without_options<build_position_embedding_body>;
   if (type == "RelativePositionBias") return without_options<build_relative_position_bias_body>;
   return nullptr;
 }
@@ -57,6 +58,11 @@ void infer_residual_normalization(InferenceContext& ctx) {
     onnx::propagateElemTypeFromInputToOutput(ctx, 0, i);
     if (onnx::hasInputShape(ctx, 0)) onnx::propagateShapeFromInputToOutput(ctx, 0, i);
   }
+}
+
+void infer_position_embedding(InferenceContext& ctx) {
+  onnx::propagateElemTypeFromInputToOutput(ctx, 0, 0);
+  if (onnx::hasInputShape(ctx, 0)) onnx::propagateShapeFromInputToOutput(ctx, 0, 0);
 }
 
 void infer_relative_position_bias(InferenceContext& ctx) {
@@ -107,6 +113,29 @@ OpSchema residual_normalization_schema() {
   s.Output(1, "sum", "x + residual", "T", OpSchema::Optional);
   s.TypeConstraint("T", kFloats, "Floating-point types");
   s.TypeAndShapeInferenceFunction(infer_residual_normalization);
+  return s;
+}
+
+OpSchema position_embedding_schema() {
+  OpSchema s;
+  s.SetName("PositionEmbedding").SetDomain(kDomain).SinceVersion(1);
+  s.SetDoc(
+      "y = scale x + table[row], where the row of state t is offset + start + t. With `tokens`, padding doesn't count: "
+      "the row is offset + token (start + sum of the tokens up to it), of the last T columns of tokens. A row outside "
+      "of the table is an error; negative ones count from its end.");
+  s.Attr("scale", "Multiplies x", AttributeProto::FLOAT, 1.0f);
+  s.Attr("offset", "The row of position 0; with tokens, the row of padding", AttributeProto::INT, int64_t{0});
+  s.Input(0, "x", "States (..., T, D), as they come from the table of words", "T");
+  s.Input(1, "table", "(rows, D), learned or sinusoidal", "T");
+  s.Input(2, "start", "Scalar, or one element: the position of state 0; left out: 0", "tensor(int64)",
+          OpSchema::Optional);
+  s.Input(3, "tokens",
+          "(batch, T or more): 1 where there is a token, 0 for padding; batch: all but the last two axes "
+          "of x",
+          "tensor(int64)", OpSchema::Optional);
+  s.Output(0, "y", "As x", "T");
+  s.TypeConstraint("T", kFloats, "Floating-point types");
+  s.TypeAndShapeInferenceFunction(infer_position_embedding);
   return s;
 }
 
@@ -228,8 +257,8 @@ void register_schemas() {
   std::call_once(once, [] {
     auto& versions = onnx::OpSchemaRegistry::DomainToVersionRange::Instance();
     if (!versions.Map().contains(kDomain)) versions.AddDomainToVersion(kDomain, 1, 1);
-    for (OpSchema schema :
-         {attention_schema(), linear_schema(), residual_normalization_schema(), relative_position_bias_schema()}) {
+    for (OpSchema schema : {attention_schema(), linear_schema(), residual_normalization_schema(),
+                            position_embedding_schema(), relative_position_bias_schema()}) {
       add_body(schema);
       onnx::RegisterSchema(std::move(schema));
     }

@@ -90,6 +90,7 @@ void read_row(const StoredMatrix& m, int64_t row, float* to) {
 bool takes_stored_matrix(const Node& node, size_t i) {
   if (node.is("Attention", "ai.attune")) return i >= kAttentionQueryWeight && i <= kAttentionValueWeight;
   if (node.is("Gather")) return i == 0 && node.attr_int("axis", 0) == 0;
+  if (node.is("PositionEmbedding", "ai.attune")) return i == 1;
   const bool product = node.is("Linear", "ai.attune") || node.is("MatMul") || node.is("FusedMatMul", "com.microsoft") ||
                        (node.is("Gemm") && node.attr_int("transA", 0) == 0);
   return product && i == 1;

@@ -144,6 +144,16 @@ def all_cases() -> list[Case]:
         cases.append(Case(f"rms_normalization_{kind}", "ResidualNormalization", [("x", x), ("r", r), ("s", s)],
                           [rms.astype(element)], {"kind": "rms", "epsilon": 1e-3}))
 
+        states, table = normal(2, 3, 16, element=element), normal(9, 16, element=element)
+        wide_states, wide_table = states.astype(np.float64), table.astype(np.float64)
+        cases.append(Case(f"position_embedding_{kind}", "PositionEmbedding", [("x", states), ("table", table), ("start", np.array(4))],
+                          [(wide_states * 0.5 + wide_table[5:8]).astype(element)], {"scale": 0.5, "offset": 1}, ("table",)))
+        tokens = np.array([[1, 0, 1, 1], [1, 1, 1, 0]])
+        rows = 1 + tokens * (2 + tokens.cumsum(1))
+        cases.append(Case(f"position_embedding_tokens_{kind}", "PositionEmbedding",
+                          [("x", states), ("table", table), ("start", np.array(2)), ("tokens", tokens)],
+                          [(wide_states + wide_table[rows[:, 1:]]).astype(element)], {"offset": 1}, ("table",)))
+
         table = normal(32, 2, element=element)
         for bidirectional in (0, 1):
             bias = np.array([[table[t5_bucket(key - (query + 4), 32, 128, bool(bidirectional))] for key in range(150)] for query in range(3)])

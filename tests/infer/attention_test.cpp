@@ -26,6 +26,7 @@ TEST(InferAttention, Attune) {
       {"(float[32,8] t, float[b,n] x) => (y) <int64 i = {1}, int64 one = {1}, int64 zero = {0}>"
        "{ s = Shape(x) n = Gather(s, i) y = ai.attune.RelativePositionBias(t, one, n, zero) }",
        "float(1,8,1,n)"},
+      {"(float[b,n,8] x, float[32,8] t) => (y) { y = ai.attune.PositionEmbedding(x, t) }", "float(b,n,8)"},
   });
 }
 

@@ -60,6 +60,7 @@ size_t run_pass(const std::string& name, PassContext& context) {
       {"fuse_linear", fuse_linear},
       {"fuse_normalization", fuse_normalization},
       {"fuse_position_bias", fuse_position_bias},
+      {"fuse_position_embedding", fuse_position_embedding},
       {"fuse_qkv_projection", fuse_qkv_projection},
       {"fuse_residual_normalization", fuse_residual_normalization},
       {"inline_static_if", inline_static_if},

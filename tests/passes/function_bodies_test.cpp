@@ -76,7 +76,36 @@ std::vector<BodyCase> cases() {
       {"position_bias", table, "y = ai.attune.RelativePositionBias <max_distance = 20, bidirectional = 1> (t, q, k)"});
   all.push_back({"position_bias_offset", table,
                  "y = ai.attune.RelativePositionBias <max_distance = 20, bidirectional = 0> (t, q, k, o)"});
+  const std::string positions = "float[2,3,4] x, float[200,4] t";
+  all.push_back({"position_embedding", positions, "y = ai.attune.PositionEmbedding <scale = 0.5, offset = 2> (x, t)"});
+  all.push_back({"position_embedding_start", positions + ", int64[1] s", "y = ai.attune.PositionEmbedding (x, t, s)"});
+  all.push_back({"position_embedding_float16", "float16[2,3,4] x, float16[200,4] t",
+                 "y = ai.attune.PositionEmbedding <scale = 0.5> (x, t)", "float16[] y", DataType::kFloat16});
   return all;
+}
+
+// Padding counts from the start of the table, and in the body as in the kernel.
+TEST(FunctionBody, PositionsOfTokens) {
+  for (const int opset : {13, 18, 23})
+    for (const char* start : {"", "s"}) {
+      Model model = parse_model("<ir_version: 8, opset_import: [\"\" : " + std::to_string(opset) +
+                                ", \"ai.attune\" : 1]> g (float[2,3,1] x, float[9,1] t, int64 s, int64[2,4] m) => "
+                                "(float[] y) { y = ai.attune.PositionEmbedding <offset = 1> (x, t, " +
+                                start + ", m) }");
+      TensorMap inputs;
+      inputs["x"] = Tensor::from<float>({2, 3, 1}, {10, 20, 30, 40, 50, 60});
+      inputs["t"] = Tensor::from<float>({9, 1}, {0, 1, 2, 3, 4, 5, 6, 7, 8});
+      inputs["s"] = Tensor::scalar(int64_t{2});
+      inputs["m"] = Tensor::from<int64_t>({2, 4}, {1, 0, 1, 1, 1, 1, 1, 0});
+      const std::vector<double> expected =
+          *start ? std::vector<double>{11, 25, 36, 45, 56, 61} : std::vector<double>{11, 23, 34, 43, 54, 61};
+      EXPECT_EQ(Session(Plan::compile(model)).run(inputs).at("y").tensor().to_double(), expected);
+      Report report;
+      const PassOptions options;
+      PassContext context{model, report, options};
+      ASSERT_EQ(lower_attention(context), 1U);
+      EXPECT_EQ(Session(Plan::compile(model)).run(inputs).at("y").tensor().to_double(), expected) << opset;
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Operators, FunctionBody, testing::ValuesIn(cases()),

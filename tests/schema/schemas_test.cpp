@@ -63,6 +63,9 @@ TEST(Schemas, OtherOperators) {
   EXPECT_EQ(inferred("g (float[32,H] t, int64 q, int64 k) => (float[1,H,Q,K] y) { b = ai.attune.RelativePositionBias "
                      "(t, q, k)  y = Identity (b) }"),
             "b: 1(1,H,?,?)\n");
+  EXPECT_EQ(inferred("g (float[B,T,8] x, float[R,8] t) => (float[B,T,8] y) { p = ai.attune.PositionEmbedding (x, t)"
+                     "  y = Identity (p) }"),
+            "p: 1(B,T,8)\n");
 }
 
 TEST(Schemas, RefuseWhatIsWrong) {
@@ -79,7 +82,8 @@ TEST(Schemas, RefuseWhatIsWrong) {
 
 TEST(Schemas, EveryOperatorIsDocumentedAndHasABody) {
   register_schemas();
-  for (const char* type : {"Attention", "Linear", "ResidualNormalization", "RelativePositionBias"}) {
+  for (const char* type :
+       {"Attention", "Linear", "ResidualNormalization", "PositionEmbedding", "RelativePositionBias"}) {
     const auto* schema = onnx::OpSchemaRegistry::Schema(type, 1, "ai.attune");
     ASSERT_TRUE(schema) << type;
     EXPECT_GT(std::string(schema->doc()).size(), 20U) << type;
