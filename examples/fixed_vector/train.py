@@ -1,9 +1,9 @@
-"""Trains the same recurrent encoder-decoder with one fixed vector and with attention, and writes both as ONNX folders.
+"""Trains the same recurrent encoder-decoder with one fixed vector and with attention, and writes both to models/.
 
-usage: python train.py fixed|attending [--pairs N] [--epochs N]      (../translate/train/requirements.txt)
+usage: python train.py [--steps N]      (../translate/train/requirements.txt)
 
 fixed:      the decoder sees the source only as one vector, the encoder's last states, at every step.
-attending:  it sees a mean of the encoder's states, weighted anew at every step (general attention, h W s).
+attending:  it sees a mean of the encoder's states, weighted anew at every step (additive attention).
 Nothing guides the attention; both see the same pairs in the same order.
 """
 import argparse
@@ -15,127 +15,145 @@ import time
 import torch
 from torch import nn
 
-from corpus import BOS, EOS, ID, PAD, TRAINED, WORDS, training
+from numbers_aloud import BOS, EOS, ID, PAD, TRAINED, VOCABULARY, pair
 
 ROOT = pathlib.Path(__file__).resolve().parent
-EMBEDDING, HIDDEN, MIXED = 64, 128, 96  # the encoder has HIDDEN in each direction
+EMBEDDING, HIDDEN = 32, 64  # the encoder has HIDDEN in each direction
+BATCH, RATE = 64, 5e-3
 
 
 class Encoder(nn.Module):
-    """Gives the states (batch, source, 2 HIDDEN), their summary (batch, 2 HIDDEN) and the decoder's first state."""
+    """Gives what the decoder sees of the source, states (batch, source, 2 HIDDEN) or the last ones (batch, 2 HIDDEN), and the
+    decoder's first state."""
 
-    def __init__(self):
+    def __init__(self, attending):
         super().__init__()
-        self.embedding = nn.Embedding(len(WORDS), EMBEDDING, padding_idx=PAD)
+        self.attending = attending
+        self.embedding = nn.Embedding(len(VOCABULARY), EMBEDDING)
         self.rnn = nn.GRU(EMBEDDING, HIDDEN, batch_first=True, bidirectional=True)
         self.start = nn.Linear(2 * HIDDEN, HIDDEN)
 
     def forward(self, ids, mask):
         lengths = mask.to(torch.int64).sum(1)
         packed = nn.utils.rnn.pack_padded_sequence(self.embedding(ids), lengths, batch_first=True, enforce_sorted=False)
-        states, last = self.rnn(packed)
-        states, _ = nn.utils.rnn.pad_packed_sequence(states, batch_first=True)
-        summary = torch.cat([last[0], last[1]], -1)
-        return states, summary, torch.tanh(self.start(summary))
+        states = nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]
+        last = (lengths - 1).view(-1, 1, 1).expand(-1, 1, HIDDEN)
+        summary = torch.cat([states[..., :HIDDEN].gather(1, last).squeeze(1), states[:, 0, HIDDEN:]], -1)
+        return states if self.attending else summary, torch.tanh(self.start(summary))
 
 
-class FixedEncoder(Encoder):
-    def forward(self, ids, mask):
-        _, summary, start = super().forward(ids, mask)
-        return summary, start
+class Decoder(nn.Module):
+    """A recurrent layer over words and what is known of the source, and words out of both."""
 
-
-class AttendingEncoder(Encoder):
-    def forward(self, ids, mask):
-        states, _, start = super().forward(ids, mask)
-        return states, start
-
-
-class Step(nn.Module):
-    """A recurrent layer, and words out of tanh(W [its state; what is known of the source])."""
-
-    def __init__(self, inputs):
+    def __init__(self):
         super().__init__()
-        self.embedding = nn.Embedding(len(WORDS), EMBEDDING, padding_idx=PAD)
-        self.rnn = nn.GRU(inputs, HIDDEN, batch_first=True)
-        self.combine = nn.Linear(3 * HIDDEN, MIXED)
-        self.output = nn.Linear(MIXED, len(WORDS))
+        self.embedding = nn.Embedding(len(VOCABULARY), EMBEDDING)
+        self.rnn = nn.GRU(EMBEDDING + 2 * HIDDEN, HIDDEN, batch_first=True)
+        self.output = nn.Linear(3 * HIDDEN, len(VOCABULARY))
 
-    def logits(self, out, context):
-        return self.output(torch.tanh(self.combine(torch.cat([out, context], -1))))
-
-
-class FixedStep(Step):
-    def __init__(self):
-        super().__init__(EMBEDDING + 2 * HIDDEN)
-
-    def forward(self, target, state, summary):
-        """All target words at once, or one."""
-        context = summary.unsqueeze(1).expand(-1, target.shape[1], -1)
+    def step(self, target, state, context):
         out, new_state = self.rnn(torch.cat([self.embedding(target), context], -1), state.unsqueeze(0))
-        return self.logits(out, context), new_state.squeeze(0)
+        return self.output(torch.cat([out, context], -1)), new_state.squeeze(0)
 
 
-class AttendingStep(Step):
+class FixedDecoder(Decoder):
+    def forward(self, target, state, summary):
+        """One word, or many."""
+        return self.step(target, state, summary.unsqueeze(1).expand(-1, target.shape[1], -1))
+
+
+class AttendingDecoder(Decoder):
     def __init__(self):
-        super().__init__(EMBEDDING)
-        self.score = nn.Linear(HIDDEN, 2 * HIDDEN, bias=False)
+        super().__init__()
+        self.query = nn.Linear(HIDDEN, HIDDEN, bias=False)
+        self.key = nn.Linear(2 * HIDDEN, HIDDEN)
+        self.score = nn.Linear(HIDDEN, 1, bias=False)
+
+    def attend(self, state, keys, memory, mask):
+        scores = self.score(torch.tanh(self.query(state).unsqueeze(1) + keys)).squeeze(-1)
+        weights = torch.softmax(scores.masked_fill(~mask, float("-inf")), -1)
+        return weights.unsqueeze(1) @ memory, weights
 
     def forward(self, target, state, memory, mask):
-        out, new_state = self.rnn(self.embedding(target), state.unsqueeze(0))
-        scores = self.score(out) @ memory.transpose(1, 2)
-        weights = torch.softmax(scores.masked_fill(~mask.unsqueeze(1), float("-inf")), -1)
-        return self.logits(out, weights @ memory), new_state.squeeze(0), weights
+        """One word."""
+        context, weights = self.attend(state, self.key(memory), memory, mask)
+        return *self.step(target, state, context), weights
+
+    def all_steps(self, target, state, memory, mask):
+        keys, outputs = self.key(memory), []
+        for word in target.split(1, dim=1):
+            logits, state = self.step(word, state, self.attend(state, keys, memory, mask)[0])
+            outputs.append(logits)
+        return torch.cat(outputs, 1)
 
 
-class Translator(nn.Module):
+class Reader(nn.Module):
     def __init__(self, attending):
         super().__init__()
         self.attending = attending
-        self.encoder, self.step = (AttendingEncoder(), AttendingStep()) if attending else (FixedEncoder(), FixedStep())
+        self.encoder = Encoder(attending)
+        self.decoder = AttendingDecoder() if attending else FixedDecoder()
 
     def forward(self, source, target):
         mask = source != PAD
-        memory, state = self.encoder(source, mask)
-        return self.step(target, state, memory, *([mask] if self.attending else []))[0]
+        known, state = self.encoder(source, mask)
+        if self.attending:
+            return self.decoder.all_steps(target, state, known, mask)
+        return self.decoder(target, state, known)[0]
 
 
-def batches(pairs, size, rng):
-    order = sorted(range(len(pairs)), key=lambda i: (len(pairs[i][0]), len(pairs[i][1]), rng.random()))
-    groups = [order[i : i + size] for i in range(0, len(order), size)]
-    rng.shuffle(groups)
+def batches(count, seed=1):
+    """Pairs of similar lengths together."""
+    rng = random.Random(seed)
     pad = lambda rows: nn.utils.rnn.pad_sequence([torch.tensor(r) for r in rows], batch_first=True, padding_value=PAD)
-    for group in groups:
-        yield pad([pairs[i][0] for i in group]), pad([pairs[i][1] for i in group])
+    pool = []
+    for _ in range(count):
+        if not pool:
+            pairs = sorted((pair(rng, TRAINED) for _ in range(16 * BATCH)), key=lambda p: len(p[0]))
+            pool = [pairs[i : i + BATCH] for i in range(0, len(pairs), BATCH)]
+            rng.shuffle(pool)
+        batch = pool.pop()
+        yield (pad([[ID[c] for c in s] + [EOS] for s, _ in batch]), pad([[BOS] + [ID[w] for w in t] + [EOS] for _, t in batch]))
 
 
-def train(model, pairs, epochs, rate=3e-3, size=64):
-    rng = random.Random(1)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=epochs * -(-len(pairs) // size), pct_start=0.1)
-    for epoch in range(epochs):
-        total, count, start = 0.0, 0, time.time()
-        for source, target in batches(pairs, size, rng):
-            logits = model(source, target[:, :-1])
-            loss = nn.functional.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD)
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
-            total, count = total + float(loss.detach()), count + 1
-        print(f"epoch {epoch + 1}: loss {total / count:.4f}, {time.time() - start:.0f} s", flush=True)
+def train(model, steps):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps, pct_start=0.1)
+    total, start = 0.0, time.process_time()
+    for i, (source, target) in enumerate(batches(steps), 1):
+        loss = nn.functional.cross_entropy(model(source, target[:, :-1]).flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        total += float(loss.detach())
+        if i % 250 == 0:
+            print(f"  step {i}: loss {total / 250:.4f}, {time.process_time() - start:.0f} s", flush=True)
+            total = 0.0
+
+
+def tokenizer():
+    """Characters of a source one by one; words with blanks between them."""
+    special = [{"id": i, "content": VOCABULARY[i], "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+                "special": True} for i in (PAD, BOS, EOS)]
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": special, "normalizer": None,
+            "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": False},
+            "post_processor": {"type": "TemplateProcessing", "pair": [],
+                               "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}],
+                               "special_tokens": {"</s>": {"id": "</s>", "ids": [EOS], "tokens": ["</s>"]}}},
+            "decoder": None, "model": {"type": "WordLevel", "vocab": ID, "unk_token": "<pad>"}}
 
 
 def export(model, folder):
     folder.mkdir(parents=True, exist_ok=True)
     source = torch.tensor([[5, 6, 7, EOS], [8, 9, EOS, PAD]])
     mask = source != PAD
-    memory, state = model.encoder(source, mask)
+    known, state = model.encoder(source, mask)
     sequence, batch = {0: "batch", 1: "source"}, {0: "batch"}
     name = "memory" if model.attending else "summary"
     axes = {"ids": sequence, "mask": sequence, name: sequence if model.attending else batch, "state": batch, "token": batch,
-            "logits": batch, "new_state": batch, "weights": {0: "batch", 2: "source"}}
+            "logits": batch, "new_state": batch, "weights": sequence}
 
     def write(part, inputs, file, given, results):
         torch.onnx.export(part, inputs, str(folder / file), opset_version=17, dynamo=False, input_names=given, output_names=results,
@@ -144,29 +162,27 @@ def export(model, folder):
     write(model.encoder, (source, mask), "encoder.onnx", ["ids", "mask"], [name, "state"])
     token = torch.full((2, 1), BOS)
     if model.attending:
-        write(model.step, (token, state, memory, mask), "decoder_step.onnx", ["token", "state", name, "mask"], ["logits", "new_state", "weights"])
+        write(model.decoder, (token, state, known, mask), "decoder_step.onnx", ["token", "state", name, "mask"], ["logits", "new_state", "weights"])
     else:
-        write(model.step, (token, state, memory), "decoder_step.onnx", ["token", "state", name], ["logits", "new_state"])
-    (folder / "generation_config.json").write_text(json.dumps(
-        {"bos_token_id": BOS, "decoder_start_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD, "max_new_tokens": 96, "num_beams": 1}, indent=1))
+        write(model.decoder, (token, state, known), "decoder_step.onnx", ["token", "state", name], ["logits", "new_state"])
+    settings = {"bos_token_id": BOS, "decoder_start_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD, "max_new_tokens": 100, "num_beams": 1}
+    (folder / "generation_config.json").write_text(json.dumps(settings, indent=1) + "\n")
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer(), indent=1) + "\n")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", choices=["fixed", "attending"])
-    parser.add_argument("--pairs", type=int, default=12000)
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=2000)
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(3)
-    pairs = [([ID[w] for w in f] + [EOS], [BOS] + [ID[w] for w in e] + [EOS]) for f, e in training(arguments.pairs)]
-    model = Translator(arguments.model == "attending")
-    print(f"{sum(p.numel() for p in model.parameters())} parameters, sources of up to {TRAINED} words", flush=True)
-    train(model, pairs, arguments.epochs)
-    model.eval()
-    with torch.no_grad():
-        export(model, ROOT / "models" / arguments.model)
+    torch.set_num_threads(1)
+    for name in ("fixed", "attending"):
+        torch.manual_seed(3)
+        model = Reader(name == "attending")
+        print(f"{name}: {sum(p.numel() for p in model.parameters())} parameters, sources of up to {TRAINED} characters", flush=True)
+        train(model, arguments.steps)
+        model.eval()
+        with torch.no_grad():
+            export(model, ROOT / "models" / name)
 
 
 if __name__ == "__main__":
