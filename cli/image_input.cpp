@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,22 +16,39 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of the picture encoder; 0 if the configuration doesn't say.
+// Of the picture encoder's output; 0 if the configuration doesn't say. An encoder in stages (Swin) joins two by two
+// patches from each to the next.
 int64_t patch_size_of(const fs::path& folder) {
   const fs::path file = fs::exists(folder / "config.json") ? folder / "config.json" : folder / ".." / "config.json";
   std::ifstream in(file, std::ios::binary);
   const auto config = nlohmann::json::parse(in, nullptr, false);
   if (!config.is_object()) return 0;
-  for (const char* part : {"encoder", "vision_config"})
-    if (config.contains(part) && config[part].is_object() && config[part].contains("patch_size") &&
-        config[part]["patch_size"].is_number_integer())
-      return config[part]["patch_size"].get<int64_t>();
+  for (const char* name : {"encoder", "vision_config"}) {
+    const auto part = config.find(name);
+    if (part == config.end() || !part->is_object() || !part->contains("patch_size") ||
+        !part->at("patch_size").is_number_integer())
+      continue;
+    const auto depths = part->find("depths");
+    const size_t stages = depths != part->end() && depths->is_array() ? depths->size() : 1;
+    return part->at("patch_size").get<int64_t>() << std::clamp<size_t>(stages, 1, 16) >> 1;
+  }
   return 0;
 }
 
 std::string file_bytes(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+PatchGrid grid_of(const ProcessedImage& seen, size_t positions, int64_t patch_size) {
+  if (seen.grid_columns > 0) return {seen.grid_columns, seen.grid_rows, 0};
+  const Tensor& pixels = seen.inputs.at("pixel_values").tensor();
+  const PatchGrid grid = patch_grid(positions, pixels.dim(3), pixels.dim(2), patch_size);
+  if (grid.columns == 0)
+    throw Error(Error::Kind::kInvalidArgument,
+                fmt::format("{} positions of the encoder aren't patches of a picture of {} x {}", positions,
+                            pixels.dim(3), pixels.dim(2)));
+  return grid;
 }
 
 PatchPicture picture_of(const Generation& g, const std::string& file, const Image& original, const ProcessedImage& seen,
@@ -45,17 +63,18 @@ PatchPicture picture_of(const Generation& g, const std::string& file, const Imag
   p.covered_width = seen.width;
   p.covered_height = seen.height;
   const size_t positions = g.alignment.empty() ? 0 : g.alignment.front().size();
-  const PatchGrid grid = patch_grid(positions, seen.pixel_values.dim(3), seen.pixel_values.dim(2), patch_size);
-  if (grid.columns == 0)
-    throw Error(Error::Kind::kInvalidArgument,
-                fmt::format("{} positions of the encoder aren't patches of a picture of {} x {}", positions,
-                            seen.pixel_values.dim(3), seen.pixel_values.dim(2)));
+  const PatchGrid grid = grid_of(seen, positions, patch_size);
   p.grid_columns = grid.columns;
   p.grid_rows = grid.rows;
+  if (seen.turned) std::swap(p.grid_columns, p.grid_rows);
   for (size_t i = 0; i < g.alignment.size() && g.prompt_length + i < g.tokens.size(); ++i) {
     p.tokens.push_back(piece_of(tokenizers.target, g.tokens[g.prompt_length + i]));
-    p.weights.insert(p.weights.end(), g.alignment[i].begin() + static_cast<std::ptrdiff_t>(grid.in_front),
-                     g.alignment[i].end());
+    for (size_t row = 0; row < p.grid_rows; ++row)
+      for (size_t column = 0; column < p.grid_columns; ++column) {
+        // Of a picture that was turned clockwise, a column is what was seen as a row.
+        const size_t patch = seen.turned ? column * grid.columns + grid.columns - 1 - row : row * grid.columns + column;
+        p.weights.push_back(g.alignment[i].at(grid.in_front + patch));
+      }
   }
   return p;
 }
@@ -67,16 +86,20 @@ void ImageInput::add_options(CLI::App& command) {
 }
 
 TensorMap SeenImages::inputs() const {
-  const Shape one = processed.at(0).pixel_values.shape();
-  std::vector<float> values;
-  for (const ProcessedImage& p : processed) {
-    if (!(p.pixel_values.shape() == one))
-      throw Error(Error::Kind::kInvalidArgument, "the pictures come out in different sizes: give them one by one");
-    const auto own = p.pixel_values.values<float>();
-    values.insert(values.end(), own.begin(), own.end());
+  TensorMap out;
+  for (const auto& [name, first] : processed.at(0).inputs) {
+    std::vector<float> values;
+    for (const ProcessedImage& p : processed) {
+      const Tensor& own = p.inputs.at(name).tensor();
+      if (!(own.shape() == first.tensor().shape()))
+        throw Error(Error::Kind::kInvalidArgument, "the pictures come out in different sizes: give them one by one");
+      values.insert(values.end(), own.values<float>().begin(), own.values<float>().end());
+    }
+    Shape shape = first.tensor().shape();
+    shape[0] = static_cast<int64_t>(processed.size());
+    out[name] = Tensor::from<float>(shape, values);
   }
-  return {
-      {"pixel_values", Tensor::from<float>({static_cast<int64_t>(processed.size()), one[1], one[2], one[3]}, values)}};
+  return out;
 }
 
 SeenImages read_images(const std::string& folder, const ImageInput& input) {

@@ -24,7 +24,7 @@ struct SeenImages {
   std::vector<Image> originals;
   std::vector<ProcessedImage> processed;
 
-  TensorMap inputs() const;  // pixel_values
+  TensorMap inputs() const;  // of the encoder
 };
 SeenImages read_images(const std::string& folder, const ImageInput& input);
 

@@ -110,10 +110,11 @@ class Batcher {
   }
 
   static Tensor as_type(const Tensor& t, DataType type) {
-    const auto values = t.to_int64();
+    if (t.type() == type) return t;
+    const auto values = t.to_double();
     Tensor out = Tensor::allocate(type, t.shape());
     dispatch<int64_t, int32_t, bool, float>(type, [&]<class T>() {
-      std::transform(values.begin(), values.end(), out.mutable_data<T>(), [](int64_t v) { return static_cast<T>(v); });
+      std::transform(values.begin(), values.end(), out.mutable_data<T>(), [](double v) { return static_cast<T>(v); });
     });
     return out;
   }
@@ -152,10 +153,31 @@ class Batcher {
     return out;
   }
 
+  // A mask that isn't given hides nothing: its shape is that of the features' first axes.
+  Datum feature_mask(const Plan::Port& p) const {
+    const Tensor* mask = given(p.name);
+    const DataType type = p.type.tensor.element;
+    if (mask) return as_type(*mask, type);
+    const size_t rank = p.type.tensor.has_rank() ? p.type.tensor.shape->size() : 2;
+    for (const auto& [name, datum] : inputs_) {
+      const Shape& shape = datum.tensor().shape();
+      if (is_mask_name(name) || shape.rank() < rank) continue;
+      Shape own;
+      for (size_t axis = 0; axis < rank; ++axis) own.push_back(shape[axis]);
+      const std::vector<int64_t> ones(static_cast<size_t>(own.count()), 1);
+      return as_type(Tensor::from<int64_t>(own, ones), type);
+    }
+    return {};
+  }
+
   SourceBatch features() const {
     SourceBatch out;
     size_t count = 0;
     for (const Plan::Port& p : ports_) {
+      if (is_mask_name(p.name)) {
+        out.encoder_inputs.push_back(feature_mask(p));
+        continue;
+      }
       const Tensor* t = given(p.name);
       if (!t && inputs_.size() == 1) t = &inputs_.begin()->second.tensor();
       out.encoder_inputs.push_back(t ? Datum(*t) : Datum());

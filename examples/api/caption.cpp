@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
     if (!tokenizers.target) return 2;
     const auto picture = attune::process_image(attune::read_image(argv[2]), attune::read_image_processor(argv[1]));
     attune::TextStream text(*tokenizers.target);
-    generator.generate({{"pixel_values", picture.pixel_values}}, generator.defaults(),
+    generator.generate(picture.inputs, generator.defaults(),
                        [&](size_t, size_t, int64_t token) { std::cout << text.push(token) << std::flush; });
     std::cout << text.finish() << '\n';
     return 0;

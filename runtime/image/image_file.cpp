@@ -10,14 +10,14 @@
 #include <iterator>
 #include <memory>
 #include <span>
-#include <string_view>
+#include <string>
 
 #include "graph/error.h"
 
 namespace attune {
 namespace {
 
-using Bytes = std::vector<uint8_t>;
+using Bytes = std::span<const uint8_t>;
 
 // Beyond it a small file could ask for all memory.
 constexpr int64_t kMostPixels = int64_t{1} << 27;
@@ -29,17 +29,17 @@ void check_size(int64_t width, int64_t height) {
     invalid(fmt::format("a picture of {} x {} pixels: at most {} are read", width, height, kMostPixels));
 }
 
-Bytes read_bytes(const std::filesystem::path& file) {
+std::string read_bytes(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) throw Error(Error::Kind::kIo, "can't be opened");
-  Bytes bytes((std::istreambuf_iterator<char>(in)), {});
+  std::string bytes((std::istreambuf_iterator<char>(in)), {});
   if (in.bad()) throw Error(Error::Kind::kIo, "can't be read");
   return bytes;
 }
 
 // libpng leaves a failed call by longjmp: what must be destroyed lives outside of the function that calls it.
 struct PngReader {
-  explicit PngReader(const Bytes& bytes) : rest(bytes) {}
+  explicit PngReader(Bytes bytes) : rest(bytes) {}
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
   ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
@@ -86,7 +86,7 @@ bool read_png_rows(PngReader& r, png_bytepp rows) {
   return true;
 }
 
-Image read_png(const Bytes& bytes) {
+Image read_png(Bytes bytes) {
   PngReader reader(bytes);
   if (!read_png_header(reader)) invalid(reader.message);
   Image image{png_get_image_width(reader.png, reader.info), png_get_image_height(reader.png, reader.info), {}};
@@ -104,7 +104,7 @@ struct DestroyJpeg {
   void operator()(void* handle) const { tjDestroy(handle); }
 };
 
-Image read_jpeg(const Bytes& bytes) {
+Image read_jpeg(Bytes bytes) {
   const std::unique_ptr<void, DestroyJpeg> jpeg(tjInitDecompress());
   if (!jpeg) throw Error(Error::Kind::kInternal, tjGetErrorStr2(nullptr));
   int width = 0, height = 0, subsampling = 0, colours = 0;
@@ -124,16 +124,15 @@ Image read_jpeg(const Bytes& bytes) {
 
 }  // namespace
 
+Image decode_image(std::string_view bytes) {
+  const Bytes data(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return read_png(data);
+  if (bytes.starts_with("\xff\xd8\xff")) return read_jpeg(data);
+  throw Error(Error::Kind::kUnsupported, "neither PNG nor JPEG");
+}
+
 Image read_image(const std::filesystem::path& file) {
-  return within([&] { return file.string(); },
-                [&] {
-                  const Bytes bytes = read_bytes(file);
-                  const std::string_view start(reinterpret_cast<const char*>(bytes.data()),
-                                               std::min<size_t>(bytes.size(), 8));
-                  if (start == "\x89PNG\r\n\x1a\n") return read_png(bytes);
-                  if (start.starts_with("\xff\xd8\xff")) return read_jpeg(bytes);
-                  throw Error(Error::Kind::kUnsupported, "neither PNG nor JPEG");
-                });
+  return within([&] { return file.string(); }, [&] { return decode_image(read_bytes(file)); });
 }
 
 }  // namespace attune

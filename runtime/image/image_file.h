@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 namespace attune {
@@ -18,5 +19,7 @@ struct Image {
 // Error(kIo) where the file can't be read, Error(kInvalidArgument) where it is damaged or too large,
 // Error(kUnsupported) for other formats.
 Image read_image(const std::filesystem::path& file);
+// The same from the bytes of a file.
+Image decode_image(std::string_view bytes);
 
 }  // namespace attune

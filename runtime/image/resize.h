@@ -12,4 +12,16 @@ enum class ResizeFilter { kNearest = 0, kLanczos = 1, kBilinear = 2, kBicubic = 
 // along columns, weights and results rounded to integers in between. Sizes at least 1.
 Image resize(const Image& image, int64_t width, int64_t height, ResizeFilter filter);
 
+// The same with Pillow's `reducing_gap` (at least 1): a picture that is far larger than what is wanted is first made
+// smaller by whole factors, to a size that is at least `reducing_gap` times the wanted one.
+Image resize_in_two_steps(const Image& image, int64_t width, int64_t height, ResizeFilter filter, double reducing_gap);
+
+// Numbers instead of pixels: three for each of width x height places.
+struct FloatImage {
+  int64_t width = 0, height = 0;
+  std::vector<float> values;
+};
+// As PyTorch's interpolate(mode="bilinear", antialias=True): the bilinear filter above, without rounding.
+FloatImage resize_bilinear(const FloatImage& image, int64_t width, int64_t height);
+
 }  // namespace attune

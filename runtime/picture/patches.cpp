@@ -9,21 +9,11 @@
 
 #include "graph/error.h"
 #include "graph/io/output_file.h"
+#include "runtime/picture/patches_layout.h"
 #include "runtime/picture/xml.h"
 
 namespace attune {
 namespace {
-
-constexpr int kTileWidth = 200, kLabel = 22, kGap = 12, kTilesInARow = 5;  // pixels
-constexpr size_t kHeader = 36;
-
-void check(const PatchPicture& p) {
-  if (p.width < 1 || p.height < 1 || p.grid_columns * p.grid_rows == 0 ||
-      p.weights.size() != p.tokens.size() * p.grid_columns * p.grid_rows)
-    throw Error(Error::Kind::kInvalidArgument,
-                fmt::format("{} weights for {} tokens and {} x {} patches", p.weights.size(), p.tokens.size(),
-                            p.grid_columns, p.grid_rows));
-}
 
 std::string base64(std::string_view bytes) {
   constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -37,24 +27,53 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
-// The patches of one token, in pixels of the picture.
 std::string heat(const PatchPicture& p, size_t token) {
+  std::string out;
+  for (const ShadedPatch& s : shaded_patches(p, token))
+    out += fmt::format(
+        "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" "
+        "fill-opacity=\"{:.3f}\"><title>{:.4f}</title></rect>\n",
+        s.x, s.y, s.width, s.height, s.opacity, s.weight);
+  return out;
+}
+
+}  // namespace
+
+void check(const PatchPicture& p) {
+  if (p.width < 1 || p.height < 1 || p.grid_columns * p.grid_rows == 0 ||
+      p.weights.size() != p.tokens.size() * p.grid_columns * p.grid_rows)
+    throw Error(Error::Kind::kInvalidArgument,
+                fmt::format("{} weights for {} tokens and {} x {} patches", p.weights.size(), p.tokens.size(),
+                            p.grid_columns, p.grid_rows));
+}
+
+PatchTiles::PatchTiles(const PatchPicture& p)
+    : scale(static_cast<double>(kWidth) / static_cast<double>(p.width)),
+      tile_height(std::max(1, static_cast<int>(std::lround(static_cast<double>(p.height) * scale)))) {
+  const auto count = static_cast<int>(p.tokens.size());
+  width = std::clamp(count, 1, kInARow) * (kWidth + kGap) + kGap;
+  height = kHeader + (count + kInARow - 1) / kInARow * (tile_height + kLabel + kGap) + kGap;
+}
+
+int PatchTiles::x(size_t token) const { return kGap + static_cast<int>(token) % kInARow * (kWidth + kGap); }
+
+int PatchTiles::y(size_t token) const {
+  return kHeader + static_cast<int>(token) / kInARow * (tile_height + kLabel + kGap);
+}
+
+std::vector<ShadedPatch> shaded_patches(const PatchPicture& p, size_t token) {
   const size_t count = p.grid_columns * p.grid_rows;
   const float* weights = p.weights.data() + token * count;
   const float strongest = std::max(*std::max_element(weights, weights + count), 1e-12F);
   const double w = p.covered_width / static_cast<double>(p.grid_columns);
   const double h = p.covered_height / static_cast<double>(p.grid_rows);
-  std::string out;
+  std::vector<ShadedPatch> out;
   for (size_t i = 0; i < count; ++i)
-    out += fmt::format(
-        "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" "
-        "fill-opacity=\"{:.3f}\"><title>{:.4f}</title></rect>\n",
-        p.left + static_cast<double>(i % p.grid_columns) * w, p.top + static_cast<double>(i / p.grid_columns) * h, w, h,
-        std::clamp(0.75F * weights[i] / strongest, 0.0F, 1.0F), weights[i]);
+    out.push_back({p.left + static_cast<double>(i % p.grid_columns) * w,
+                   p.top + static_cast<double>(i / p.grid_columns) * h, w, h,
+                   std::clamp(0.75F * weights[i] / strongest, 0.0F, 1.0F), weights[i]});
   return out;
 }
-
-}  // namespace
 
 PatchGrid patch_grid(size_t positions, int64_t width, int64_t height, int64_t patch_size) {
   if (patch_size > 0) {
@@ -72,13 +91,7 @@ PatchGrid patch_grid(size_t positions, int64_t width, int64_t height, int64_t pa
 
 std::string patches_svg(const PatchPicture& p) {
   check(p);
-  const auto count = static_cast<int>(p.tokens.size());
-  const int columns = std::clamp(count, 1, kTilesInARow);
-  const double scale = static_cast<double>(kTileWidth) / static_cast<double>(p.width);
-  const int tile_height = std::max(1, static_cast<int>(std::lround(static_cast<double>(p.height) * scale)));
-  const int header = static_cast<int>(kHeader), step_y = tile_height + kLabel + kGap;
-  const int width = columns * (kTileWidth + kGap) + kGap,
-            height = header + (count + columns - 1) / columns * step_y + kGap;
+  const PatchTiles tiles(p);
   const char* kind = p.file_bytes.starts_with("\x89PNG") ? "png" : "jpeg";
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" width=\"{0}\" "
@@ -88,16 +101,14 @@ std::string patches_svg(const PatchPicture& p) {
       "<defs><image id=\"picture\" width=\"{4}\" height=\"{5}\" preserveAspectRatio=\"none\" "
       "xlink:href=\"data:image/{6};base64,{7}\"/>\n<clipPath id=\"edges\"><rect width=\"{4}\" "
       "height=\"{5}\"/></clipPath></defs>\n",
-      width, height, xml_escape(p.title), kGap, p.width, p.height, kind, base64(p.file_bytes));
-  for (int t = 0; t < count; ++t) {
-    const int x = kGap + t % columns * (kTileWidth + kGap), y = header + t / columns * step_y;
+      tiles.width, tiles.height, xml_escape(p.title), PatchTiles::kGap, p.width, p.height, kind, base64(p.file_bytes));
+  for (size_t t = 0; t < p.tokens.size(); ++t)
     out += fmt::format(
         "<g transform=\"translate({},{}) scale({:.6f})\" clip-path=\"url(#edges)\">\n<use "
         "xlink:href=\"#picture\"/>\n<g fill=\"#e6004c\">\n{}</g>\n</g>\n"
         "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-        x, y, scale, heat(p, static_cast<size_t>(t)), x + kTileWidth / 2, y + tile_height + 16,
-        xml_escape(p.tokens[static_cast<size_t>(t)]));
-  }
+        tiles.x(t), tiles.y(t), tiles.scale, heat(p, t), tiles.x(t) + PatchTiles::kWidth / 2,
+        tiles.y(t) + tiles.tile_height + 16, xml_escape(p.tokens[t]));
   return out + "</svg>\n";
 }
 
@@ -125,12 +136,14 @@ void write_patches(const PatchPicture& picture, const std::string& file) {
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta "
         "charset=\"utf-8\"><title>{}</title></head>\n<body>\n{}</body></html>\n",
         xml_escape(picture.title), patches_svg(picture));
+  } else if (extension == ".png") {
+    text = patches_png(picture);
   } else if (extension == ".json") {
     text = patches_json(picture);
   } else {
-    throw Error(
-        Error::Kind::kInvalidArgument,
-        fmt::format("{}: attention over a picture is written as .svg, .html or .json, not '{}'", file, extension));
+    throw Error(Error::Kind::kInvalidArgument,
+                fmt::format("{}: attention over a picture is written as .svg, .png, .html or .json, not '{}'", file,
+                            extension));
   }
   OutputFile out(file);
   out.write(text);

@@ -28,12 +28,14 @@ struct PatchGrid {
 PatchGrid patch_grid(size_t positions, int64_t width, int64_t height, int64_t patch_size);
 
 // The picture once for each token, what it attended to in colour (relative to its strongest patch), as a stand-alone
-// SVG 1.1 document. Both throw Error(kInvalidArgument) where sizes don't agree.
+// SVG 1.1 document. All throw Error(kInvalidArgument) where sizes don't agree.
 std::string patches_svg(const PatchPicture& picture);
+// The same as a PNG. Throws as decode_image() too.
+std::string patches_png(const PatchPicture& picture);
 // {"title", "grid": [rows, columns], "tokens", "weights": [[[...]]]}
 std::string patches_json(const PatchPicture& picture);
 
-// Writes the form that the file's extension names: .svg, .html or .json (to a temporary name, then renamed).
+// Writes the form that the file's extension names: .svg, .png, .html or .json (to a temporary name, then renamed).
 // Throws Error(kInvalidArgument) for another extension, Error(kIo).
 void write_patches(const PatchPicture& picture, const std::string& file);
 

@@ -198,7 +198,7 @@ TEST(Picture, GivesWhatItsRecordedValuesGive) {
 TEST(Picture, AttentionOverItsPatches) {
   const test::TemporaryFolder folder;
   const auto picture = (kRoot / "tests/runtime/data/images/rgb.png").string();
-  for (const char* name : {"a.json", "a.svg", "a.html"}) {
+  for (const char* name : {"a.json", "a.svg", "a.html", "a.png"}) {
     const Outcome outcome =
         run_attune({"generate", kTrocr, "--image", picture, "--max-new", "5", "--alignment", (folder / name).string()});
     ASSERT_EQ(outcome.code, 0) << outcome.err;

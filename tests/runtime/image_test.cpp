@@ -37,6 +37,16 @@ void expect_pixels(const Image& actual, const std::string& name) {
   EXPECT_EQ(actual.pixels, wanted.pixels) << name;
 }
 
+// The tolerance: a few roundings in single precision, and for values that PyTorch resamples in it some more.
+void expect_values(const Tensor& actual, const Tensor& wanted, const std::string& name) {
+  const float tolerance = name.find("flattened_patches") == std::string::npos ? 1e-6F : 2e-6F;
+  ASSERT_EQ(actual.shape().to_string(), wanted.shape().to_string()) << name;
+  for (size_t i = 0; i < static_cast<size_t>(wanted.count()); ++i)
+    ASSERT_NEAR(actual.data<float>()[i], wanted.data<float>()[i],
+                tolerance * std::max(1.0F, std::abs(wanted.data<float>()[i])))
+        << name << " at " << i;
+}
+
 TEST(ReadImage, PngOfAllKindsAndJpegAsPillow) {
   size_t files = 0;
   for (const auto& [name, pixels] : expected()) {
@@ -82,20 +92,41 @@ TEST(Resize, EqualsPillowBitForBit) {
   EXPECT_GE(sizes, 18U);
 }
 
+TEST(Resize, InTwoStepsEqualsPillowBitForBit) {
+  size_t sizes = 0;
+  for (const auto& [name, pixels] : expected()) {
+    if (!name.starts_with("reduce ")) continue;
+    const auto filter = static_cast<ResizeFilter>(name.at(7) - '0');
+    const double gap = std::stod(name.substr(name.rfind(' ')));
+    expect_pixels(resize_in_two_steps(image_of(expected().at("picture")), pixels.dim(1), pixels.dim(0), filter, gap),
+                  name);
+    ++sizes;
+  }
+  EXPECT_GE(sizes, 20U);
+}
+
 TEST(ProcessImage, EqualsTransformersProcessors) {
   const test::TemporaryFolder folder;
   size_t configurations = 0;
   for (const auto& [name, values] : expected()) {
     if (!name.starts_with("process ")) continue;
-    folder.write("preprocessor_config.json", name.substr(8));
-    const Tensor actual =
-        process_image(image_of(expected().at("picture")), read_image_processor(folder.path())).pixel_values;
-    ASSERT_EQ(actual.shape().to_string(), values.shape().to_string()) << name;
-    for (size_t i = 0; i < static_cast<size_t>(values.count()); ++i)
-      ASSERT_NEAR(actual.data<float>()[i], values.data<float>()[i], 1e-6) << name << " at " << i;
+    const size_t blank = name.find(' ', 8);
+    const std::string input = name.substr(8, blank - 8);
+    folder.write("preprocessor_config.json", name.substr(blank + 1));
+    const ProcessedImage processed =
+        process_image(image_of(expected().at("picture")), read_image_processor(folder.path()));
+    ASSERT_TRUE(processed.inputs.contains(input)) << name;
+    expect_values(processed.inputs.at(input).tensor(), values, name);
     ++configurations;
   }
-  EXPECT_GE(configurations, 8U);
+  EXPECT_GE(configurations, 30U);
+}
+
+TEST(ProcessImage, APlainPictureHasNoDeviation) {
+  ImageProcessorOptions o;
+  o.patches = FlattenedPatches{2, 2, 6};
+  const ProcessedImage p = process_image({10, 10, std::vector<uint8_t>(300, 9)}, o);
+  expect_values(p.inputs.at("flattened_patches").tensor(), expected().at("plain"), "plain");
 }
 
 TEST(ProcessImage, SaysWhatIsSeenOfThePicture) {
@@ -109,6 +140,21 @@ TEST(ProcessImage, SaysWhatIsSeenOfThePicture) {
   EXPECT_EQ(p.top, 2);
   EXPECT_EQ(p.width, 16);
   EXPECT_EQ(p.height, 16);
+  EXPECT_FALSE(p.turned);
+}
+
+TEST(ProcessImage, SaysWhatIsSeenOfATurnedPicture) {
+  ImageProcessorOptions o;
+  o.do_align_long_axis = o.do_thumbnail = o.do_pad = true;
+  o.width = 10;
+  o.height = 30;
+  o.shortest_edge = 10;
+  const ProcessedImage p = process_image({40, 20, std::vector<uint8_t>(2400)}, o);  // 20 x 40 to 10 x 20, 5 above
+  EXPECT_TRUE(p.turned);
+  EXPECT_EQ(p.left, -10);
+  EXPECT_EQ(p.top, 0);
+  EXPECT_EQ(p.width, 60);
+  EXPECT_EQ(p.height, 20);
 }
 
 TEST(ProcessImage, WrongConfigurations) {
@@ -116,8 +162,13 @@ TEST(ProcessImage, WrongConfigurations) {
   EXPECT_THROW(read_image_processor(folder.path()), Error);
   for (const std::string text :
        {"[]", R"({"size": 0})", R"({"size": "large"})", R"({"resample": 9})", R"({"image_std": [1, 1]})",
-        R"({"image_std": [1, 0, 1]})", R"({"image_processor_type": "DonutImageProcessor"})", R"({"do_pad": true})",
-        R"({"size": {"longest_edge": 5}})", R"({"size": {"height": 100000, "width": 5}})"}) {
+        R"({"image_std": [1, 0, 1]})", R"({"image_processor_type": "NougatImageProcessor"})",
+        R"({"image_processor_type": "DonutImageProcessor", "size": {"shortest_edge": 9}})",
+        R"({"image_processor_type": "Pix2StructImageProcessor", "is_vqa": true})",
+        R"({"image_processor_type": "Pix2StructImageProcessor", "do_normalize": false})",
+        R"({"image_processor_type": "Pix2StructImageProcessor", "patch_size": 16})",
+        R"({"image_processor_type": "Pix2StructImageProcessor", "max_patches": 0})", R"({"size": {"longest_edge": 5}})",
+        R"({"size": {"height": 100000, "width": 5}})"}) {
     folder.write("preprocessor_config.json", text);
     EXPECT_THROW(read_image_processor(folder.path()), Error) << text;
   }
