@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <span>
 #include <string>
 
@@ -48,10 +49,11 @@ class Shape {
   Shape last(size_t n) const { return Shape(std::span(end() - n, n)); }
   std::span<const int64_t> span() const noexcept { return {begin(), rank_}; }
 
-  // The product of the sizes from `begin_axis` to before `end_axis`; 1 for none.
+  // The product of the sizes from `begin_axis` to before `end_axis`; 1 for none. At most the largest int64_t.
   int64_t count(size_t begin_axis, size_t end_axis) const noexcept {
     int64_t n = 1;
-    for (size_t i = begin_axis; i < end_axis; ++i) n *= sizes_[i];
+    for (size_t i = begin_axis; i < end_axis; ++i)
+      if (__builtin_mul_overflow(n, sizes_[i], &n)) n = std::numeric_limits<int64_t>::max();
     return n;
   }
   int64_t count() const noexcept { return count(0, rank_); }

@@ -122,6 +122,7 @@ class Matcher {
     m_.root_ = root;
     const Path path{nullptr, pattern.get(), 0};
     if (!value(*pattern, root, path, [&] { return outside_uses_allowed(); })) return std::nullopt;
+    m_.pattern_ = pattern;
     return std::move(m_);
   }
 

@@ -70,6 +70,7 @@ class Match {
     const PatNode* pat;
     Value* value;
   };
+  Pat pattern_;  // keeps what bindings_ and choices_ point to
   std::vector<Binding> bindings_;
   std::vector<std::pair<const PatNode*, size_t>> choices_;
   std::vector<Node*> nodes_;         // of Ops, in the order they were matched

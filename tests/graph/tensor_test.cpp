@@ -180,6 +180,13 @@ TEST(Datum, Kinds) {
 
 // ---- Shapes
 
+TEST(Shape, CountsUpToTheLargestInteger) {
+  constexpr int64_t kLarge = int64_t{1} << 40;
+  EXPECT_EQ(Shape({kLarge, 4}).count(), kLarge * 4);
+  EXPECT_EQ(Shape({kLarge, kLarge}).count(), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(Shape({kLarge, kLarge, 0}).count(), 0);
+}
+
 TEST(Shape, Editing) {
   Shape s{2, 3};
   s.insert(1, 7);
