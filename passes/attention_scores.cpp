@@ -51,6 +51,25 @@ bool is_lowest(const Value& v, const Inference& known) { return known.scalar(&v)
 
 }  // namespace
 
+bool has_column_scores(const Node& softmax) {
+  constexpr int kMaxSteps = 10;
+  std::vector<const Value*> front{softmax.input(0)};
+  for (int step = 0; step < kMaxSteps && !front.empty(); ++step) {
+    std::vector<const Value*> next;
+    for (const Value* v : front) {
+      const Node* n = v ? v->producer() : nullptr;
+      if (!n) continue;
+      if (n->is("MatMul")) {
+        const TensorType& column = n->input(1)->tensor_type();
+        return column.rank() == 2 && column.dim(1).is(1);
+      }
+      next.insert(next.end(), n->inputs().begin(), n->inputs().end());
+    }
+    front = std::move(next);
+  }
+  return false;
+}
+
 bool absorbs_scores(double filler, DataType type) {
   if (type == DataType::kFloat16) return filler <= -65504;
   return filler <= -1e9;

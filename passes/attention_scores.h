@@ -12,6 +12,8 @@
 namespace attune {
 
 // True for a filler that absorbs every score of the type: a row of nothing else is uniform.
+// Whether the scores of a Softmax come from a product with one column, as additive ones do: which rule explains it.
+bool has_column_scores(const Node& softmax);
 bool absorbs_scores(double filler, DataType type);
 
 // Up to two masks around `scores`, captured as "first mask" and "mask", and a floor at the type's lowest number.

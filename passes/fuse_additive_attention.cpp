@@ -147,7 +147,8 @@ pattern::Rule additive_attention() {
   return {"fuse_additive_attention",
           additive_pattern(),
           [](const Match& m, Builder& b) { return AdditiveRewrite(m, b).run(); },
-          {"Softmax"}};
+          {"Softmax"},
+          has_column_scores};
 }
 
 }  // namespace rules

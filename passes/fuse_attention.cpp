@@ -285,7 +285,8 @@ pattern::Rule rule(bool in_float) {
   return {"fuse_attention",
           attention_pattern(in_float),
           [](const Match& m, Builder& b) { return AttentionRewrite(m, b).run(); },
-          {"Softmax"}};
+          {"Softmax"},
+          [](const Node& softmax) { return !has_column_scores(softmax); }};
 }
 
 }  // namespace

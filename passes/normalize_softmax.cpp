@@ -1,4 +1,5 @@
-// A softmax written out is a Softmax:  exp(log softmax(x)), and  exp(x - max(x)) / sum(exp(x - max(x)))
+// A softmax written out is a Softmax:  exp(log softmax(x)),  exp(x - log(sum(exp(x)))), and
+// exp(x - max(x)) / sum(exp(x - max(x)))
 #include <string>
 
 #include "passes/passes.h"
@@ -44,8 +45,13 @@ std::vector<pattern::Rule> softmax_forms() {
   Pat of_logarithm = Op("Exp")(Op("LogSoftmax").axis(-1)(x));
   Pat shifted = one_of("shifted", {Op("Sub")(x, reduced("ReduceMax", x)), x});
   Pat e = Op("Exp")(shifted);
-  Pat quotient = Op("Div")(e, reduced("ReduceSum", e));
-  return {{"normalize_softmax", of_logarithm, rewrite}, {"normalize_softmax", quotient, rewrite}};
+  Pat sum = reduced("ReduceSum", e);
+  Pat quotient = one_of("quotient", {Op("Div")(e, sum), Op("Mul")(e, Op("Reciprocal")(sum))});
+  Pat logarithm = one_of("logarithm", {reduced("ReduceLogSumExp", x), Op("Log")(reduced("ReduceSum", Op("Exp")(x)))});
+  Pat by_logarithm = Op("Exp")(Op("Sub")(x, logarithm));
+  return {{"normalize_softmax", of_logarithm, rewrite},
+          {"normalize_softmax", quotient, rewrite},
+          {"normalize_softmax", by_logarithm, rewrite}};
 }
 
 }  // namespace rules

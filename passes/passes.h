@@ -33,6 +33,8 @@ size_t normalize_forms(PassContext&);
 size_t normalize_projections(PassContext&);
 
 size_t fuse_attention(PassContext&);
+// Changes nothing: reports weights that are normalised in another way than a softmax.
+size_t explain_normalizations(PassContext&);
 size_t fuse_additive_attention(PassContext&);
 size_t fuse_attention_groups(PassContext&);
 size_t fuse_attention_cache(PassContext&);

@@ -36,6 +36,8 @@ constexpr Pass kPipeline[] = {
     {"fuse_additive_attention", "Additive scores, mask, softmax and values become one Attention.",
      fuse_additive_attention},
     {"explain_softmaxes", "Says of each softmax that is left why no attention rule took it.", explain_softmaxes},
+    {"explain_normalizations", "Says of weights that are normalised by hand why they are no softmax.",
+     explain_normalizations},
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
     {"fuse_attention_groups", "Key heads repeated for groups of query heads are given once.", fuse_attention_groups},
     {"fuse_attention_cache", "Concatenations with earlier keys and values move into Attention.", fuse_attention_cache},

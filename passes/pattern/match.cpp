@@ -130,7 +130,10 @@ class Matcher {
   // `near`: the operator is the right one, and something about it isn't.
   bool fail(const Path& path, const Value* v, std::string expected, std::string found, bool near = false) {
     if (!miss_) return false;
-    const size_t progress = 2 * m_.nodes_.size() + (near ? 1 : 0), places = count_places();
+    const size_t progress = 2 * m_.nodes_.size() + (near ? 1 : 0);
+    // A constant in the place of an operator: the wrong order of operands rather than a step that is missing.
+    const bool other_operand = path.pat->kind == Kind::kOp && v && v->constant();
+    const size_t places = other_operand ? 0 : count_places();
     const auto rank = std::pair(progress, places), best = std::pair(miss_->progress, miss_->places);
     if (rank < best) return false;
     if (rank == best && miss_->value == v && !expected.empty() && miss_->found == found && !miss_->expected.empty()) {

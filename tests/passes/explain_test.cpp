@@ -63,7 +63,11 @@ class ExplainSpoiled : public testing::TestWithParam<Spoiled> {};
 TEST_P(ExplainSpoiled, NamesNodeStepAndReason) {
   const Spoiled& s = GetParam();
   const Converted c(s.attention);
-  ASSERT_EQ(c.report.near_misses.size(), 1U);
+  std::string all;
+  for (const NearMiss& m : c.report.near_misses)
+    all += m.rule + ": " + m.anchor + ": " + m.path + ": " + m.value + ": " + m.reason + "\n";
+  ASSERT_EQ(c.report.near_misses.size(), 1U) << all;
+  SCOPED_TRACE(all);
   const NearMiss& miss = c.report.near_misses[0];
   EXPECT_EQ(miss.rule, s.rule);
   EXPECT_THAT(miss.anchor, HasSubstr(s.anchor));
@@ -137,6 +141,12 @@ std::vector<Spoiled> spoiled() {
         S().with("t", "[back] t = Transpose <perm = [0, 2, 1, 3]> (c)\n  [other] c2 = Neg (c)")
             .outputs("float[B,2,T,4] c2"),
         "", "");
+  heads("wrong_permutation",
+        S().with("q", "[heads_q] q = Transpose <perm = [0, 3, 1, 2]> (q1)")
+            .with("k", "[heads_k] k = Transpose <perm = [0, 3, 2, 1]> (k1)")
+            .with("v", "[heads_v] v = Transpose <perm = [0, 3, 1, 2]> (v1)")
+            .with("t", "[back] t = Transpose <perm = [0, 2, 3, 1]> (c)"),
+        "query split", "does not bring heads in front of positions");
   heads("wrong_permutation_back",
         S().with("t", "[back] t = Transpose <perm = [0, 3, 1, 2]> (c)")
             .with("y",
@@ -147,6 +157,91 @@ std::vector<Spoiled> spoiled() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Edges, ExplainSpoiled, testing::ValuesIn(spoiled()),
+                         [](const auto& info) { return info.param.name; });
+
+// Additive scores, as recurrent decoders have them.
+std::vector<Spoiled> spoiled_additive() {
+  using S = SpoiledAttention;
+  std::vector<Spoiled> all;
+  const auto add = [&](std::string name, S attention, std::string path, std::string reason) {
+    all.push_back({std::move(name), std::move(attention), "fuse_additive_attention", "'softmax'", std::move(path),
+                   std::move(reason)});
+  };
+  const auto a = [] { return S::additive(); };
+  add("other_function", a().with("h", "[tanh] h = Sigmoid (e)"), "Tanh", "expected Tanh, found Sigmoid");
+  add("other_operator_between", a().with("s", "[squeeze] s1 = Squeeze (s0, two)\n  s = Abs (s1)"),
+      "Softmax[0].Where[1].Add", "found Abs");
+  add("operator_after_the_softmax", a().with("r", "p2 = Mul (p, p)\n  [weights] r = Unsqueeze (p2, one)"),
+      "Unsqueeze[0].Cast", "found Mul");
+  add("wrong_axis", a().with("p", "[softmax] p = Softmax <axis = 0> (m)"), "Softmax",
+      "expected Softmax with axis -1, found -2");
+  add("product_instead_of_sum", a().with("e", "[sum] e = Mul (q, k)"), "Tanh[0].Add", "expected Add, found Mul");
+  add("no_row", a().inputs("float[B,S,8] other").with("e", "[sum] e = Add (other, k)"), "sum",
+      "float(B,S,8) and float(B,S,8) are not a query and keys that are added to each other");
+  add("weight_computed", a().inputs("float[8,1] v").with("s0", "[scores] s0 = MatMul (h, v)"), "score weight",
+      "float(8,1) is not a constant column");
+  add("scale_not_scalar",
+      a().inputs("float[B,1] scale").with("m", "s2 = Mul (s, scale)\n  [masked] m = Where (seen, s2, low)"),
+      "Softmax[0].Where[1].Add", "found Mul");
+  add("two_steps_used", a().outputs("float[B,S] m, float[B,S] p"), "softmax",
+      "a step of it is also used outside of the attention");
+  add("second_consumer", a().with("m", "[masked] m = Where (seen, s, low)\n  z2 = Abs (h)").outputs("float[B,S,8] z2"),
+      "Tanh", "is also used outside of the match, by node of 'z2' (Abs)");
+  add("mask_after_softmax",
+      a().inputs("float[B,S] mask")
+          .with("m", "")
+          .with("p", "[softmax] p0 = Softmax <axis = -1> (s)\n  p = Mul (p0, mask)"),
+      "Unsqueeze[0].Cast", "found Mul");
+  add("mask_multiplied", a().inputs("float[B,S] mask").with("m", "[masked] m = Mul (s, mask)"), "Softmax[0]",
+      "found Mul");
+  add("mask_of_other_shape",
+      a().inputs("bool[A,B,S] far")
+          .with("m", "[masked] m = Where (far, s, low)")
+          .with("p", "[softmax] p0 = Softmax <axis = -1> (m)\n p = ReduceMax <axes = [0], keepdims = 0> (p0)"),
+      "Unsqueeze[0].Cast", "found ReduceMax");
+  add("filler_unknown", a().inputs("float filler").with("m", "[masked] m = Where (seen, s, filler)"), "mask filler",
+      "is not a constant");
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(AdditiveEdges, ExplainSpoiled, testing::ValuesIn(spoiled_additive()),
+                         [](const auto& info) { return info.param.name; });
+
+// Weights that are normalised by hand.
+std::vector<Spoiled> spoiled_normalization() {
+  using S = SpoiledAttention;
+  std::vector<Spoiled> all;
+  const auto add = [&](std::string name, S attention, std::string node, std::string reason) {
+    all.push_back({std::move(name), std::move(attention), "fuse_attention", "'" + node + "'", "", std::move(reason)});
+  };
+  const std::string exponent =
+      "top = ReduceMax <axes = [-1]> (m)\n  d = Sub (m, top)\n  [exp] x2 = Exp (d)\n  last = "
+      "Constant <value = int64[1] {-1}> ()\n  ";
+  const auto weights = [&](const std::string& lines) { return S().with("p", exponent + lines); };
+  add("softmax_plus_one",
+      weights("t0 = ReduceSum (x2, last)\n  one = Constant <value = float {1}> ()\n  [more] t1 = Add "
+              "(one, t0)\n  [divide] p = Div (x2, t1)"),
+      "divide", "'more' (Add) adds 1 to the sum of exponentials");
+  add("floor_of_the_sum",
+      weights("t0 = ReduceSum (x2, last)\n  least = Constant <value = float {1e-6}> ()\n  [floor] t1 = Max "
+              "(t0, least)\n  [divide] p = Div (x2, t1)"),
+      "divide", "the divisor is node 'floor' (Max)");
+  add("sum_of_columns",
+      weights("c2 = Constant <value = int64[1] {2}> ()\n  [sum] t0 = ReduceSum (x2, c2)\n  [divide] p = Div (x2, t0)"),
+      "divide", "'sum' (ReduceSum) sums weights over other axes than the last one");
+  add("sigmoid",
+      weights("g = Sigmoid (m)\n  t0 = ReduceSum (g, last)\n  t1 = Reciprocal (t0)\n  [times] p = Mul (t1, g)"),
+      "times", "made positive by");
+  add("masked_exponentials", weights("x3 = Mul (x2, mask)\n  t0 = ReduceSum (x3, last)\n  [divide] p = Div (x3, t0)"),
+      "divide", "exponentials go through");
+  add("divided_context",
+      S().with("p", exponent + "t0 = ReduceSum (x2, last)")
+          .with("c", "[context] c0 = MatMul (x2, v)\n  [divide] c = Div (c0, t0)"),
+      "divide", "the product with the values is divided");
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(NormalizationEdges, ExplainSpoiled, testing::ValuesIn(spoiled_normalization()),
                          [](const auto& info) { return info.param.name; });
 
 // --- what exporters vary, and must not matter (2)
@@ -180,6 +275,12 @@ std::vector<std::pair<const char*, SpoiledAttention>> varied() {
       {"axis_counted_from_front", S().with("p", "[softmax] p = Softmax <axis = 3> (m)")},
       {"cast_around_softmax",
        S().with("p", "m2 = Cast <to = 11> (m)\n  [softmax] p0 = Softmax <axis = -1> (m2)\n  p = Cast <to = 1> (p0)")},
+      {"softmax_by_logarithm", S().with("p", "l = ReduceLogSumExp <axes = [-1]> (m)\n  d = Sub (m, l)\n  p = Exp (d)")},
+      {"softmax_by_reciprocal",
+       S().with(
+           "p",
+           "x2 = Exp (m)\n  last = Constant <value = int64[1] {-1}> ()\n  t0 = ReduceSum (x2, last)\n  t1 = Reciprocal "
+           "(t0)\n  p = Mul (x2, t1)")},
       {"identity_between", S().with("s", "[scale] s0 = Div (e, root)\n  s = Identity (s0)")}};
 }
 

@@ -1,0 +1,144 @@
+// Weights that are normalised by hand in another way than a softmax, in front of the product with values, are no
+// attention that a rule takes. The report says of each in what it differs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "passes/attention_node.h"
+#include "passes/passes.h"
+
+namespace attune {
+namespace {
+
+constexpr int kMaxSteps = 8;
+
+template <size_t N>
+bool is_one_of(const Node& n, const std::array<const char*, N>& types) {
+  return n.domain().empty() && std::any_of(types.begin(), types.end(), [&](const char* t) { return n.type() == t; });
+}
+
+// The step that makes weights positive, behind masks and casts.
+const Node* positive_step(const Value* v, int depth = 0) {
+  constexpr std::array kPositive{"Exp", "Sigmoid", "Relu", "Softplus", "Abs", "HardSigmoid", "Elu"};
+  constexpr std::array kKept{"Cast", "Identity", "Mul",       "Where",   "Add",      "Clip",
+                             "Max",  "Reshape",  "Unsqueeze", "Squeeze", "Transpose"};
+  const Node* n = v->producer();
+  if (!n || depth > kMaxSteps) return nullptr;
+  if (is_one_of(*n, kPositive)) return n;
+  if (!is_one_of(*n, kKept)) return nullptr;
+  for (const Value* input : n->inputs())
+    if (const Node* found = input ? positive_step(input, depth + 1) : nullptr) return found;
+  return nullptr;
+}
+
+// The sum of weights that a divisor is computed from.
+const Node* sum_behind(const Value* v, int depth = 0) {
+  constexpr std::array kSums{"ReduceSum", "ReduceL1"};
+  constexpr std::array kKept{"Cast",  "Identity", "Add",       "Sub",     "Clip",  "Max",
+                             "Where", "Reshape",  "Unsqueeze", "Squeeze", "Expand"};
+  const Node* n = v->producer();
+  if (!n || depth > kMaxSteps) return nullptr;
+  if (is_one_of(*n, kSums) && positive_step(n->input(0))) return n;
+  if (!is_one_of(*n, kKept)) return nullptr;
+  for (const Value* input : n->inputs())
+    if (const Node* found = input ? sum_behind(input, depth + 1) : nullptr) return found;
+  return nullptr;
+}
+
+// Whether `v` goes into a product with values, or a sum of products.
+bool is_multiplied(const Value& v, int depth = 0) {
+  constexpr std::array kProducts{"MatMul", "Einsum", "Gemm"};
+  constexpr std::array kKept{"Cast",    "Identity",  "Mul",     "Where",     "Reshape",
+                             "Squeeze", "Unsqueeze", "Dropout", "Transpose", "Expand"};
+  for (const Use& u : v.uses()) {
+    if (is_one_of(*u.node, kProducts)) return true;
+    if (u.node->is("ReduceSum") && depth > 0) return true;
+    if (depth < kMaxSteps && is_one_of(*u.node, kKept) && u.node->output() &&
+        is_multiplied(*u.node->output(), depth + 1))
+      return true;
+  }
+  return false;
+}
+
+// The values that `v` is a product with weights of, where those are summed by `sum`.
+bool is_product_of(const Value& v, const Node& sum, int depth = 0) {
+  const Node* n = v.producer();
+  if (&v == sum.input(0)) return true;
+  constexpr std::array kKept{"MatMul",   "Einsum",  "ReduceSum", "Mul",     "Cast",
+                             "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze"};
+  if (!n || depth > kMaxSteps || !is_one_of(*n, kKept)) return false;
+  return std::any_of(n->inputs().begin(), n->inputs().end(),
+                     [&](const Value* input) { return input && is_product_of(*input, sum, depth + 1); });
+}
+
+struct Normalization {
+  const Value* weights;  // what is divided
+  const Value* divisor;
+  const Node* sum;
+};
+
+std::optional<Normalization> normalization_of(const Node& n) {
+  Normalization found{n.input(0), nullptr, nullptr};
+  if (n.is("Div")) {
+    found.divisor = n.input(1);
+  } else if (n.is("Mul")) {
+    for (const size_t i : {0, 1})
+      if (const Node* inverse = n.input(i) ? n.input(i)->producer() : nullptr; inverse && inverse->is("Reciprocal")) {
+        found.divisor = inverse->input(0);
+        found.weights = n.input(1 - i);
+      }
+  }
+  if (found.divisor) found.sum = sum_behind(found.divisor);
+  if (!found.sum || !is_product_of(*found.weights, *found.sum)) return std::nullopt;
+  const bool of_products = found.weights != found.sum->input(0) && !positive_step(found.weights);
+  return of_products || is_multiplied(*n.output()) ? std::optional(found) : std::nullopt;
+}
+
+bool reduces_last_axis_alone(const Node& sum, const Inference& inference) {
+  std::vector<int64_t> axes = sum.attr_ints("axes");
+  if (sum.input(1)) axes = inference.constant_integers(sum.input(1)).value_or(std::vector<int64_t>{});
+  const int rank = sum.input(0)->tensor_type().rank();
+  return axes.size() == 1 && (axes[0] == -1 || axes[0] == rank - 1);
+}
+
+std::string reason_of(const Normalization& n, const Inference& inference) {
+  constexpr const char* kWanted = "; export it as Softmax over the last axis, with masks in front of it";
+  const Node& step = *positive_step(n.sum->input(0));
+  const Node* divisor = n.divisor->producer();
+  if (step.type() != "Exp")
+    return fmt::format("weights are made positive by {}, not by Exp as in a softmax{}", step.label(), kWanted);
+  if (!reduces_last_axis_alone(*n.sum, inference))
+    return fmt::format("{} sums weights over other axes than the last one{}", n.sum->label(), kWanted);
+  if (divisor != n.sum && divisor->is("Add")) {
+    for (const Value* v : divisor->inputs())
+      if (const auto number = inference.scalar(v))
+        return fmt::format("{} adds {:g} to the sum of exponentials, which in a softmax is the only divisor{}",
+                           divisor->label(), *number, kWanted);
+  }
+  if (divisor != n.sum)
+    return fmt::format("the divisor is {}, not the sum of exponentials alone{}", divisor->label(), kWanted);
+  if (n.sum->input(0)->producer() != &step)
+    return fmt::format(
+        "exponentials go through {} before they are summed, where a softmax takes a mask in front of Exp{}",
+        n.sum->input(0)->producer()->label(), kWanted);
+  if (n.weights != n.sum->input(0))
+    return fmt::format("the product with the values is divided, not the weights{}", kWanted);
+  return fmt::format("is not exp(x) / sum(exp(x)), or exp(x - max(x)) in place of exp(x){}", kWanted);
+}
+
+}  // namespace
+
+size_t explain_normalizations(PassContext& context) {
+  const Inference inference(context.model);
+  context.model.graph->for_each_node([&](const Node& n) {
+    const auto found = n.output_count() > 0 && n.output() ? normalization_of(n) : std::nullopt;
+    if (!found) return;
+    context.report.near_misses.push_back(
+        {"fuse_attention", n.label(), n.type(), std::string(n.output()->name()), reason_of(*found, inference)});
+  });
+  return 0;
+}
+
+}  // namespace attune
