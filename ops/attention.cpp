@@ -29,6 +29,8 @@ class AttentionKernel : public Kernel {
     o.position = call.optional_input(kAttentionPosition);
     o.query_position = call.optional_input(kAttentionQueryPosition);
     o.draw = call.optional_input(kAttentionDraw);
+    o.memory_rows = call.optional_input(kAttentionMemoryRows);
+    o.past_rows = call.optional_input(kAttentionPastRows);
     if (call.has(kAttentionPastKey)) o.past_key = take_tensor(call, kAttentionPastKey);
     if (call.has(kAttentionPastValue)) o.past_value = take_tensor(call, kAttentionPastValue);
     run_attention(config_, o, AttentionWanted::of(call), call.pool()).store(call);

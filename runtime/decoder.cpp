@@ -80,6 +80,13 @@ bool is_fixed(const PortBinding& b, const std::vector<StateSlot>& states) {
   }
 }
 
+// True if the rows are 0 .. count - 1.
+bool in_order(std::span<const int32_t> rows, size_t count) {
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (rows[i] != static_cast<int32_t>(i)) return false;
+  return rows.size() == count;
+}
+
 Tensor convert(const std::vector<int64_t>& values, DataType type, const Shape& shape, BufferPool* pool) {
   Tensor t = Tensor::allocate(type, shape, pool);
   dispatch<int64_t, int32_t, bool, float, Float16, double>(type, [&]<class T>() {
@@ -112,11 +119,35 @@ DecoderPlans::DecoderPlans(const DecoderModels& models, const DecoderGraph& enco
   };
   assign(first_, *models.first, models.first_taps);
   if (models.with_past) assign(next_, *models.with_past, models.with_past_taps);
+  if (models.with_past) {
+    index_rows(next_, *models.with_past->graph);
+  } else {
+    index_rows(first_, *models.first->graph);
+  }
   compile(first_, *models.first, !models.with_past, kernels);
   if (models.with_past) compile(next_, *models.with_past, true, kernels);
   const auto& inputs = first_.ports.inputs;
   recomputes_ = !models.with_past && std::none_of(inputs.begin(), inputs.end(),
                                                   [](const PortBinding& b) { return b.role == PortRole::kState; });
+}
+
+// Lets what runs the later steps read the memory and caches by an index of rows.
+void DecoderPlans::index_rows(Part& part, Graph& decoder) const {
+  std::vector<bool> candidates;
+  for (const PortBinding& b : part.ports.inputs)
+    candidates.push_back(b.role == PortRole::kMemory ||
+                         (b.role == PortRole::kState && !states_[b.index].encoder_output));
+  part.rows = add_row_inputs(decoder, candidates);
+  for (size_t i = candidates.size(); i < decoder.inputs().size(); ++i)
+    part.ports.inputs.push_back(
+        {decoder.inputs()[i]->name() == part.rows.source_rows ? PortRole::kSourceRows : PortRole::kPastRows});
+}
+
+RowUse DecoderPlans::use_of_state(size_t s) const {
+  const auto& inputs = next().ports.inputs;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].role == PortRole::kState && inputs[i].index == s) return next().use_of_input(i);
+  return RowUse::kInOrder;
 }
 
 void DecoderPlans::compile(Part& part, Model& model, bool hoist, const KernelOptions& kernels) {
@@ -152,12 +183,15 @@ struct Decoder::Impl {
   Impl(std::shared_ptr<const DecoderPlans> p, const SessionOptions& options)
       : plans(std::move(p)), first(plans->first(), options) {
     if (plans->two_parts()) second.emplace(plans->next(), options);
+    for (size_t s = 0; s < plans->states().size(); ++s) state_uses.push_back(plans->use_of_state(s));
   }
 
   Running& running() { return steps == 0 || !second ? first : *second; }
   void set_wanted(Running& r) const;
   void continue_rows(std::span<const int32_t> parents);
   void fix(Running& r);
+  void reorder_past(std::span<const int32_t> parents);
+  Tensor row_index(const std::vector<std::vector<int32_t>>& rows);
   Datum fixed_value(const PortBinding& b);
   Datum initial_state(size_t s, const ValueType& type, const Dim& batch);
   Tensor tokens(const std::vector<std::vector<int64_t>>& sequences, size_t from, size_t to, const ValueType& type);
@@ -179,6 +213,9 @@ struct Decoder::Impl {
   AttentionObserver observer;
   size_t steps = 0;
   std::vector<int32_t> row_sources;  // per row of the last step
+  // Per row: where its caches lie, then where their first positions do if that is elsewhere. Empty: in order.
+  std::vector<std::vector<int32_t>> past_rows;
+  std::vector<RowUse> state_uses;  // by later steps
   std::vector<Datum> states;
   std::vector<bool> follows_source;  // per state: the same for all rows of a source, and never updated
   std::vector<bool> grows;           // per state: an update has come
@@ -209,10 +246,44 @@ void Decoder::Impl::continue_rows(std::span<const int32_t> parents) {
   for (size_t i = 0; i < parents.size(); ++i) next[i] = row_sources[static_cast<size_t>(parents[i])];
   const bool same_sources = next == row_sources;
   row_sources = std::move(next);
+  if (!same_sources || !in_order(parents, parents.size())) reorder_past(parents);
   for (size_t s = 0; s < states.size(); ++s) {
-    if (states[s].kind() != Datum::Kind::kTensor || (follows_source[s] && same_sources)) continue;
+    if (states[s].kind() != Datum::Kind::kTensor || state_uses[s] != RowUse::kInOrder) continue;
+    if (follows_source[s] && same_sources) continue;
     states[s] = gather_rows(states[s].tensor(), parents, &pool, batch_axis(plans->states()[s].type, first.part.batch));
   }
+}
+
+// Rows that go on from one share its caches so far; each gets a row of its own for what comes.
+void Decoder::Impl::reorder_past(std::span<const int32_t> parents) {
+  size_t positions = 0;
+  for (size_t s = 0; s < states.size(); ++s)
+    if (state_uses[s] == RowUse::kPast && states[s].defined())
+      positions = static_cast<size_t>(states[s].tensor().dim(2));
+  const auto before = [&](size_t row, size_t position) {
+    if (past_rows.empty()) return static_cast<int32_t>(row);
+    return past_rows[row][position + 1 < past_rows[row].size() ? position + 1 : 0];
+  };
+  std::vector<int32_t> sorted(parents.begin(), parents.end());
+  std::sort(sorted.begin(), sorted.end());
+  const bool distinct = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  // Rows that only change places take what they have along.
+  const size_t columns = !distinct ? positions : past_rows.empty() ? 0 : past_rows[0].size() - 1;
+  std::vector<std::vector<int32_t>> rows(parents.size());
+  for (size_t i = 0; i < parents.size(); ++i) {
+    const auto parent = static_cast<size_t>(parents[i]);
+    rows[i].push_back(distinct ? before(parent, positions) : static_cast<int32_t>(i));
+    for (size_t p = 0; p < columns; ++p) rows[i].push_back(before(parent, p));
+  }
+  past_rows = std::move(rows);
+}
+
+Tensor Decoder::Impl::row_index(const std::vector<std::vector<int32_t>>& rows) {
+  Tensor t = Tensor::allocate(DataType::kInt32,
+                              {static_cast<int64_t>(rows.size()), static_cast<int64_t>(rows[0].size())}, &pool);
+  int32_t* to = t.mutable_data<int32_t>();
+  for (const auto& row : rows) to = std::copy(row.begin(), row.end(), to);
+  return t;
 }
 
 Datum Decoder::Impl::fixed_value(const PortBinding& b) {
@@ -246,6 +317,8 @@ void Decoder::Impl::fix(Running& r) {
   for (size_t i = 0; i < r.part.ports.inputs.size(); ++i) {
     const PortBinding& b = r.part.ports.inputs[i];
     if (!is_fixed(b, plans->states())) continue;
+    // What is there once for each source doesn't depend on the rows.
+    if (r.part.use_of_input(i) == RowUse::kSource && !r.fixed_rows.empty()) continue;
     values[r.part.plan->inputs()[i].name] = feed(r, i, {}, 0, 0);
   }
   r.session.fix(std::move(values));
@@ -257,7 +330,7 @@ Datum Decoder::Impl::initial_state(size_t s, const ValueType& type, const Dim& b
   if (const auto o = plans->states()[s].encoder_output)
     return gather_rows(sources.outputs[*o].tensor(), row_sources, &pool, batch_axis(type, batch));
   Shape shape;
-  const size_t axis = batch_axis(type, batch);
+  const size_t axis = state_uses[s] == RowUse::kInOrder ? batch_axis(type, batch) : 0;
   for (int i = 0; i < type.tensor.rank(); ++i) {
     const Dim dim = type.tensor.dim(i);
     const auto known = dim.known() ? dim.constant() : std::nullopt;
@@ -311,8 +384,18 @@ Datum Decoder::Impl::feed(const Running& r, size_t i, const std::vector<std::vec
     case PortRole::kSourceLengths:
       return mask_value(b, fixed_value(b).tensor(), type.tensor.element, &pool);
     case PortRole::kMemory:
+      if (r.part.use_of_input(i) == RowUse::kSource) return sources.outputs[b.index];
+      return fixed_value(b);
     case PortRole::kSource:
       return fixed_value(b);
+    case PortRole::kSourceRows: {
+      if (in_order(row_sources, sources.count)) return {};
+      std::vector<std::vector<int32_t>> index;
+      for (const int32_t source : row_sources) index.push_back({source});
+      return row_index(index);
+    }
+    case PortRole::kPastRows:
+      return past_rows.empty() ? Datum() : Datum(row_index(past_rows));
     case PortRole::kShortlist:
       return Tensor::from<int64_t>({static_cast<int64_t>(scored.size())}, scored);
     case PortRole::kState:
@@ -410,6 +493,7 @@ void Decoder::start(EncodedSources sources, AlignmentRequest alignments) {
   d.row_sources.resize(d.sources.count);
   std::iota(d.row_sources.begin(), d.row_sources.end(), 0);
   const auto& slots = d.plans->states();
+  d.past_rows.clear();
   d.states.assign(slots.size(), Datum());
   d.grows.assign(slots.size(), false);
   d.follows_source.assign(slots.size(), false);

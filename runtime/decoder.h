@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 #include "runtime/attention_taps.h"
 #include "runtime/decoder_ports.h"
+#include "runtime/row_inputs.h"
 #include "runtime/search.h"
 #include "runtime/session.h"
 
@@ -37,6 +38,8 @@ class DecoderPlans {
     Dim batch;               // the first size of the tokens
     size_t vocabulary = 0;   // if it scores a shortlist: all tokens
     bool hoists = false;     // what the source gives is fixed: computed once
+    RowInputs rows;          // inputs that are read by an index; of what runs the later steps
+    RowUse use_of_input(size_t i) const { return i < rows.uses.size() ? rows.uses[i] : RowUse::kInOrder; }
   };
   const Part& first() const { return first_; }
   // What runs the later steps; `first` too if there is only one.
@@ -45,8 +48,11 @@ class DecoderPlans {
   const std::vector<StateSlot>& states() const { return states_; }
   // Without states each step runs over all tokens again.
   bool recomputes() const { return recomputes_; }
+  // How later steps read a state.
+  RowUse use_of_state(size_t s) const;
 
  private:
+  void index_rows(Part& part, Graph& decoder) const;
   void compile(Part& part, Model& model, bool hoist, const KernelOptions& kernels);
 
   std::vector<StateSlot> states_;

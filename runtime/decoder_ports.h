@@ -19,6 +19,8 @@ enum class PortRole {
   kSourceLengths,  // its sum
   kTargetMask,     // 1 for each token so far
   kShortlist,      // the tokens that are scored
+  kSourceRows,     // the source of each row (see row_inputs.h)
+  kPastRows,       // where the caches of each row lie
   kCacheBranch,    // true if caches are given (merged decoders)
   kState           // state `index`: what the step before gave
 };

@@ -37,9 +37,9 @@ void copy_rows(const HeadsView& from, const HeadsView& to, int64_t first, size_t
   const size_t bytes = static_cast<size_t>(from.width) * element;
   const auto at = [&](const HeadsView& v, int64_t b, int64_t h, int64_t t) {
     return const_cast<std::byte*>(v.data) +
-           static_cast<size_t>(b * v.batch_stride + h * v.head_stride + t * v.row_stride) * element;
+           static_cast<size_t>(v.memory_row(b, t) * v.batch_stride + h * v.head_stride + t * v.row_stride) * element;
   };
-  const bool packed = from.row_stride == from.width && to.row_stride == to.width;
+  const bool packed = from.row_stride == from.width && to.row_stride == to.width && !to.index;
   for (int64_t b = 0; b < from.batch; ++b)
     for (int64_t h = 0; h < from.heads; ++h) {
       if (packed && from.length > 0) {
@@ -50,25 +50,34 @@ void copy_rows(const HeadsView& from, const HeadsView& to, int64_t first, size_t
     }
 }
 
+// Rows of memory for `batch` rows, whose new positions lie where `index` says.
+int64_t memory_rows(const Tensor& past, const RowIndex& index, int64_t batch) {
+  int64_t rows = past.dim(0);
+  for (int64_t b = 0; index && b < batch; ++b) rows = std::max(rows, index.at(b, index.columns) + 1);
+  return rows;
+}
+
 }  // namespace
 
-Tensor grow_cache(Tensor past, const HeadsView& added, BufferPool* pool) {
+Tensor grow_cache(Tensor past, const HeadsView& added, BufferPool* pool, const RowIndex& index) {
   const int64_t old_rows = past.dim(2), rows = old_rows + added.length;
   const size_t element = storage_bytes(past.type(), 1);
   int64_t room = rows_with_memory(past);
-  if (!past.unique() || room < rows) {
+  const int64_t batch = memory_rows(past, index, added.batch);
+  Tensor grown;
+  if (past.unique() && room >= rows && batch == past.dim(0)) {
+    grown = view_rows(past, rows, room);
+  } else {
     room = std::max(rows + kLeastRoom, 2 * old_rows);
     Shape shape = past.shape();
+    shape[0] = batch;
     shape[2] = room;
-    const Tensor memory = Tensor::allocate(past.type(), shape, pool);
-    const Tensor grown = view_rows(memory, rows, room);
-    const HeadsView to = view_heads(grown, grown.dim(1), "past");
-    copy_rows(view_heads(past, past.dim(1), "past"), to, 0, element);
-    copy_rows(added, to, old_rows, element);
-    return grown;
+    grown = view_rows(Tensor::allocate(past.type(), shape, pool), rows, room);
+    copy_rows(view_heads(past, past.dim(1), "past"), view_heads(grown, grown.dim(1), "past"), 0, element);
   }
-  Tensor grown = view_rows(past, rows, room);
-  copy_rows(added, view_heads(grown, grown.dim(1), "past"), old_rows, element);
+  HeadsView to = view_heads(grown, grown.dim(1), "past");
+  to.index = index;
+  copy_rows(added, to, old_rows, element);
   return grown;
 }
 

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
 
 namespace attune {
 namespace {
@@ -96,6 +99,47 @@ void resolve_score(AttentionProblem& p, const AttentionOperands& o) {
                                   : 1;
 }
 
+// The largest number such that the rows are runs of so many that lie in one row of memory.
+int64_t common_run(const RowIndex& index, int64_t rows) {
+  int64_t group = 0;
+  for (int64_t first = 0; first < rows;) {
+    int64_t last = first + 1;
+    while (last < rows && index.at(last, 0) == index.at(first, 0)) ++last;
+    group = std::gcd(group, last - first);
+    first = last;
+  }
+  return std::max<int64_t>(group, 1);
+}
+
+// The index of B rows in memory for `memory_rows`; none where `tensor` has no elements.
+RowIndex resolve_rows(const Tensor* tensor, std::string_view what, int64_t batch, int64_t memory_rows) {
+  if (!tensor || tensor->count() == 0) return {};
+  expect_element(*tensor, what, DataType::kInt32);
+  if (tensor->rank() != 2 || tensor->dim(0) != batch) fail(what, "shape (B,1+columns)", tensor->shape().to_string());
+  const auto rows = tensor->values<int32_t>();
+  const auto outside = [&](int32_t row) { return row < 0 || row >= memory_rows; };
+  if (std::any_of(rows.begin(), rows.end(), outside))
+    fail(what, fmt::format("rows from 0 to {}", memory_rows - 1), "one that isn't");
+  return {rows.data(), tensor->dim(1) - 1};
+}
+
+// The rows that are read must be there, those that are written each be written once.
+void check_past_rows(const AttentionProblem& p, int64_t memory_rows) {
+  if (!p.past_rows) return;
+  if (p.past_rows.columns > p.past_length)
+    fail("past_rows", fmt::format("at most {} positions", p.past_length), std::to_string(p.past_rows.columns));
+  std::vector<int64_t> own;
+  for (int64_t b = 0; b < p.batch; ++b) {
+    own.push_back(p.past_rows.at(b, p.past_length));
+    for (int64_t t = 0; t <= std::min(p.past_rows.columns, p.past_length - 1); ++t)
+      if (p.past_rows.at(b, t) >= memory_rows)
+        fail("past_rows", fmt::format("rows from 0 to {}", memory_rows - 1), std::to_string(p.past_rows.at(b, t)));
+  }
+  std::sort(own.begin(), own.end());
+  if (std::adjacent_find(own.begin(), own.end()) != own.end())
+    fail("past_rows", "a row of its own for each of the batch", "one for two of them");
+}
+
 void resolve_past(AttentionProblem& p, const AttentionOperands& o) {
   if (o.past_key.defined() != o.past_value.defined())
     fail("past_key and past_value", "both or neither", o.past_key.defined() ? "past_key alone" : "past_value alone");
@@ -104,8 +148,12 @@ void resolve_past(AttentionProblem& p, const AttentionOperands& o) {
   expect_element(o.past_value, "past_value", p.type);
   if (o.past_key.rank() != 4) fail("past_key", "shape (B,G,Tp,E)", o.past_key.shape().to_string());
   p.past_length = o.past_key.dim(2);
-  expect_shape(o.past_key, "past_key", {p.batch, p.kv_heads, p.past_length, p.key_width}, "(B,G,Tp,E)");
-  expect_shape(o.past_value, "past_value", {p.batch, p.kv_heads, p.past_length, p.value_width}, "(B,G,Tp,F)");
+  // Rows for what is new may lie beyond those that there are.
+  p.past_rows = resolve_rows(o.past_rows, "past_rows", p.batch, std::numeric_limits<int32_t>::max());
+  const int64_t rows = p.past_rows ? o.past_key.dim(0) : p.batch;
+  expect_shape(o.past_key, "past_key", {rows, p.kv_heads, p.past_length, p.key_width}, "(B,G,Tp,E)");
+  expect_shape(o.past_value, "past_value", {rows, p.kv_heads, p.past_length, p.value_width}, "(B,G,Tp,F)");
+  check_past_rows(p, rows);
 }
 
 }  // namespace
@@ -166,8 +214,14 @@ AttentionProblem resolve_attention(const AttentionConfig& config, const Attentio
   p.query_width = p.query.width;
   p.key_width = p.keys[0].width;
   p.value_width = p.values[0].width;
-  if (p.keys[0].batch != p.batch) fail("key", fmt::format("batch {}", p.batch), std::to_string(p.keys[0].batch));
-  if (p.values[0].batch != p.batch) fail("value", fmt::format("batch {}", p.batch), std::to_string(p.values[0].batch));
+  const RowIndex memory = resolve_rows(o.memory_rows, "memory_rows", p.batch, p.keys[0].batch);
+  const int64_t batch = memory ? p.keys[0].batch : p.batch;
+  if (p.keys[0].batch != batch) fail("key", fmt::format("batch {}", batch), std::to_string(p.keys[0].batch));
+  if (p.values[0].batch != batch) fail("value", fmt::format("batch {}", batch), std::to_string(p.values[0].batch));
+  for (HeadsView* v : {&p.keys[0], &p.values[0]}) {
+    v->batch = p.batch;
+    v->index = memory;
+  }
   if (p.values[0].length != p.keys[0].length)
     fail("value", fmt::format("the key's length ({})", p.keys[0].length), std::to_string(p.values[0].length));
   resolve_past(p, o);
@@ -187,6 +241,33 @@ AttentionProblem resolve_attention(const AttentionConfig& config, const Attentio
     p.draw = static_cast<uint32_t>(*o.draw->data<int64_t>());
   }
   return p;
+}
+
+void join_queries(AttentionProblem& p) {
+  const RowIndex index = p.keys[0].index;
+  if (!index || index.columns > 0) return;
+  const auto& c = *p.config;
+  const int64_t group = common_run(index, p.batch);
+  // The order of weights is kept only where there is one row of them for each query.
+  const bool same_order = !p.weights || p.heads == 1 || c.weights == AttentionWeights::kHeadMean;
+  const bool by_row = p.key_lengths || p.query_position || p.position;
+  if (group == 1 || p.query_length != 1 || p.past_length > 0 || by_row || !same_order || c.causal ||
+      c.window_left >= 0 || c.window_right >= 0 || c.alignment != AttentionAlignment::kSoft)
+    return;
+  p.batch /= group;
+  p.query_length = group;
+  for (HeadsView* v : {&p.query, &p.context}) {
+    v->batch /= group;
+    v->length = group;
+    v->row_stride = v->batch_stride;
+    v->batch_stride *= group;
+  }
+  for (HeadsView* v : {&p.keys[0], &p.values[0]}) {
+    v->batch /= group;
+    v->index_step = group;
+  }
+  p.mask.strides[2] = p.mask.strides[0];
+  p.mask.strides[0] *= group;
 }
 
 KeyRange visible_keys(const AttentionProblem& p, int64_t b, int64_t t) {

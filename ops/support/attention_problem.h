@@ -12,6 +12,7 @@
 
 #include "graph/tensor.h"
 #include "ops/support/attention_config.h"
+#include "ops/support/row_index.h"
 
 namespace attune {
 
@@ -20,10 +21,13 @@ struct HeadsView {
   const std::byte* data = nullptr;
   int64_t batch = 0, heads = 0, length = 0, width = 0;
   int64_t batch_stride = 0, head_stride = 0, row_stride = 0;
+  RowIndex index;  // where row b * index_step lies
+  int64_t index_step = 1;
 
+  int64_t memory_row(int64_t b, int64_t t) const { return index ? index.at(b * index_step, t) : b; }
   template <class T>
   const T* row(int64_t b, int64_t h, int64_t t) const {
-    return reinterpret_cast<const T*>(data) + b * batch_stride + h * head_stride + t * row_stride;
+    return reinterpret_cast<const T*>(data) + memory_row(b, t) * batch_stride + h * head_stride + t * row_stride;
   }
   template <class T>
   T* mutable_row(int64_t b, int64_t h, int64_t t) const {
@@ -55,8 +59,10 @@ struct AttentionOperands {
   const Tensor* position = nullptr;
   const Tensor* query_position = nullptr;
   const Tensor* draw = nullptr;
-  Tensor past_key, past_value;   // undefined: left out; grown in place where nobody else holds them
-  bool pads_short_mask = false;  // a mask shorter than Tk excludes the rest (the standard operator from 24 on)
+  const Tensor* memory_rows = nullptr;  // of key and value (see AttentionRowInput)
+  const Tensor* past_rows = nullptr;    // of past_key and past_value
+  Tensor past_key, past_value;          // undefined: left out; grown in place where nobody else holds them
+  bool pads_short_mask = false;         // a mask shorter than Tk excludes the rest (the standard operator from 24 on)
   // The standard operator with lengths: query 0 is at key_lengths - Tq.
   bool queries_end_at_length = false;
 };
@@ -73,6 +79,7 @@ struct AttentionProblem {
   // Keys and values in order of time: one or two segments (a past, what is new).
   std::array<HeadsView, 2> keys, values;
   MaskView mask;
+  RowIndex past_rows;
   const int64_t* key_lengths = nullptr;     // B values, or null
   const int64_t* query_position = nullptr;  // B values, or null: Tp
   bool queries_end_at_length = false;
@@ -100,6 +107,10 @@ struct AttentionProblem {
 // values are the new ones alone, in keys[0] and values[0]. Throws Error(kInvalidArgument) that names the operand, what
 // was expected and what was found.
 AttentionProblem resolve_attention(const AttentionConfig& config, const AttentionOperands& operands);
+
+// Where consecutive rows of one query each attend to one row of memory (beams that share their source): makes them one
+// row with so many queries, which then are handled together. The result is the same.
+void join_queries(AttentionProblem& problem);
 
 // The keys that query `t` of batch `b` may see by lengths, causality and window: [first, last).
 struct KeyRange {

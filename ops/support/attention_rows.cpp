@@ -21,22 +21,21 @@ void score_dot_rows(RowBlock<T> keys, const float* query, float factor, float of
   constexpr int64_t kRows = 4;
   int64_t i = 0;
   for (; i + kRows <= keys.count; i += kRows) {
-    const T* row = keys.data + i * keys.stride;
+    const T *r0 = keys.row(i), *r1 = keys.row(i + 1), *r2 = keys.row(i + 2), *r3 = keys.row(i + 3);
     Vector s0 = hn::Zero(Floats()), s1 = s0, s2 = s0, s3 = s0;
     for (size_t e = 0; e < whole; e += lanes) {
       const Vector q = load(query + e);
-      s0 = hn::MulAdd(q, load(row + e), s0);
-      s1 = hn::MulAdd(q, load(row + keys.stride + static_cast<int64_t>(e)), s1);
-      s2 = hn::MulAdd(q, load(row + 2 * keys.stride + static_cast<int64_t>(e)), s2);
-      s3 = hn::MulAdd(q, load(row + 3 * keys.stride + static_cast<int64_t>(e)), s3);
+      s0 = hn::MulAdd(q, load(r0 + e), s0);
+      s1 = hn::MulAdd(q, load(r1 + e), s1);
+      s2 = hn::MulAdd(q, load(r2 + e), s2);
+      s3 = hn::MulAdd(q, load(r3 + e), s3);
     }
     if (rest) {
       const Vector q = load_first(query + whole, rest);
-      const auto at = static_cast<int64_t>(whole);
-      s0 = hn::MulAdd(q, load_first(row + at, rest), s0);
-      s1 = hn::MulAdd(q, load_first(row + keys.stride + at, rest), s1);
-      s2 = hn::MulAdd(q, load_first(row + 2 * keys.stride + at, rest), s2);
-      s3 = hn::MulAdd(q, load_first(row + 3 * keys.stride + at, rest), s3);
+      s0 = hn::MulAdd(q, load_first(r0 + whole, rest), s0);
+      s1 = hn::MulAdd(q, load_first(r1 + whole, rest), s1);
+      s2 = hn::MulAdd(q, load_first(r2 + whole, rest), s2);
+      s3 = hn::MulAdd(q, load_first(r3 + whole, rest), s3);
     }
     scores[i] = factor * sum_of(s0) + offset;
     scores[i + 1] = factor * sum_of(s1) + offset;
@@ -44,7 +43,7 @@ void score_dot_rows(RowBlock<T> keys, const float* query, float factor, float of
     scores[i + 3] = factor * sum_of(s3) + offset;
   }
   for (; i < keys.count; ++i) {
-    const T* row = keys.data + i * keys.stride;
+    const T* row = keys.row(i);
     Vector s = hn::Zero(Floats());
     for (size_t e = 0; e < whole; e += lanes) s = hn::MulAdd(load(query + e), load(row + e), s);
     if (rest) s = hn::MulAdd(load_first(query + whole, rest), load_first(row + whole, rest), s);
@@ -57,7 +56,7 @@ void score_additive_rows(RowBlock<T> keys, const float* query, const float* vect
   const size_t lanes = hn::Lanes(Floats()), width = static_cast<size_t>(keys.width);
   const size_t whole = width / lanes * lanes, rest = width - whole;
   for (int64_t i = 0; i < keys.count; ++i) {
-    const T* row = keys.data + i * keys.stride;
+    const T* row = keys.row(i);
     Vector s = hn::Zero(Floats());
     for (size_t e = 0; e < whole; e += lanes)
       s = hn::MulAdd(load(vector + e), tanh_of(hn::Add(load(query + e), load(row + e))), s);
@@ -73,10 +72,10 @@ void add_weighted_rows(RowBlock<T> values, const float* weights, float* sums) {
   const size_t lanes = hn::Lanes(Floats()), width = static_cast<size_t>(values.width);
   size_t e = 0;
   for (; e + 4 * lanes <= width; e += 4 * lanes) {
-    const T* row = values.data + e;
     Vector s0 = load(sums + e), s1 = load(sums + e + lanes), s2 = load(sums + e + 2 * lanes),
            s3 = load(sums + e + 3 * lanes);
-    for (int64_t i = 0; i < values.count; ++i, row += values.stride) {
+    for (int64_t i = 0; i < values.count; ++i) {
+      const T* row = values.row(i) + e;
       const Vector w = hn::Set(Floats(), weights[i]);
       s0 = hn::MulAdd(w, load(row), s0);
       s1 = hn::MulAdd(w, load(row + lanes), s1);
@@ -89,17 +88,15 @@ void add_weighted_rows(RowBlock<T> values, const float* weights, float* sums) {
     hn::StoreU(s3, Floats(), sums + e + 3 * lanes);
   }
   for (; e + lanes <= width; e += lanes) {
-    const T* row = values.data + e;
     Vector s = load(sums + e);
-    for (int64_t i = 0; i < values.count; ++i, row += values.stride)
-      s = hn::MulAdd(hn::Set(Floats(), weights[i]), load(row), s);
+    for (int64_t i = 0; i < values.count; ++i)
+      s = hn::MulAdd(hn::Set(Floats(), weights[i]), load(values.row(i) + e), s);
     hn::StoreU(s, Floats(), sums + e);
   }
   if (const size_t rest = width - e; rest > 0) {
-    const T* row = values.data + e;
     Vector s = load_first(sums + e, rest);
-    for (int64_t i = 0; i < values.count; ++i, row += values.stride)
-      s = hn::MulAdd(hn::Set(Floats(), weights[i]), load_first(row, rest), s);
+    for (int64_t i = 0; i < values.count; ++i)
+      s = hn::MulAdd(hn::Set(Floats(), weights[i]), load_first(values.row(i) + e, rest), s);
     store_first(s, sums + e, rest);
   }
 }
@@ -213,7 +210,7 @@ void score_dot(RowBlock<BFloat16> keys, const float* query, float factor, float 
 void score_dot(RowBlock<double> keys, const double* query, double factor, double offset, double* scores) {
   for (int64_t i = 0; i < keys.count; ++i) {
     double sum = 0;
-    for (int64_t e = 0; e < keys.width; ++e) sum += query[e] * keys.data[i * keys.stride + e];
+    for (int64_t e = 0; e < keys.width; ++e) sum += query[e] * keys.row(i)[e];
     scores[i] = factor * sum + offset;
   }
 }
@@ -230,7 +227,7 @@ void score_additive(RowBlock<BFloat16> keys, const float* query, const float* ve
 void score_additive(RowBlock<double> keys, const double* query, const double* vector, double offset, double* scores) {
   for (int64_t i = 0; i < keys.count; ++i) {
     double sum = 0;
-    for (int64_t e = 0; e < keys.width; ++e) sum += vector[e] * std::tanh(query[e] + keys.data[i * keys.stride + e]);
+    for (int64_t e = 0; e < keys.width; ++e) sum += vector[e] * std::tanh(query[e] + keys.row(i)[e]);
     scores[i] = sum + offset;
   }
 }
@@ -246,7 +243,7 @@ void add_weighted(RowBlock<BFloat16> values, const float* weights, float* sums) 
 }
 void add_weighted(RowBlock<double> values, const double* weights, double* sums) {
   for (int64_t i = 0; i < values.count; ++i)
-    for (int64_t e = 0; e < values.width; ++e) sums[e] += weights[i] * values.data[i * values.stride + e];
+    for (int64_t e = 0; e < values.width; ++e) sums[e] += weights[i] * values.row(i)[e];
 }
 
 float exponentials(float* scores, int64_t count, float maximum) {

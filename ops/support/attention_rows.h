@@ -18,6 +18,10 @@ template <class T>
 struct RowBlock {
   const T* data;
   int64_t stride, count, width;
+  const int32_t* places = nullptr;  // if set, row i is places[i] * place_stride elements further on
+  int64_t place_stride = 0;
+
+  const T* row(int64_t i) const { return data + i * stride + (places ? places[i] * place_stride : 0); }
 };
 
 // scores[i] = factor * sum_e query[e] * keys[i][e] + offset

@@ -102,7 +102,14 @@ class RowwiseAttention {
     int64_t start = 0;
     const int64_t g = h / (p_.heads / p_.kv_heads);
     for (const HeadsView& v : operand) {
-      const int64_t from = std::max(range.first, start), to = std::min(range.last, start + v.length);
+      int64_t from = std::max(range.first, start);
+      const int64_t to = std::min(range.last, start + v.length);
+      if (const int64_t placed = v.index ? std::min(to, start + v.index.columns) : from; from < placed) {
+        const T* data = reinterpret_cast<const T*>(v.data) + g * v.head_stride + (from - start) * v.row_stride;
+        const int32_t* places = v.index.of(b * v.index_step) + 1 + (from - start);
+        f(RowBlock<T>{data, v.row_stride, placed - from, v.width, places, v.batch_stride}, from);
+        from = placed;
+      }
       if (from < to) f(RowBlock<T>{v.row<T>(b, g, from - start), v.row_stride, to - from, v.width}, from);
       start += v.length;
     }

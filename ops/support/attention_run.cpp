@@ -14,28 +14,35 @@ namespace {
 
 // Keys or values of one call: appends what is new to the past if the present is wanted, and sets `segments` to what is
 // attended to. Gives the present, or else what holds the memory of the past.
-Tensor resolve_cache(Tensor past, const Tensor& source, bool wanted, std::array<HeadsView, 2>& segments,
-                     BufferPool* pool) {
+Tensor resolve_cache(Tensor past, const Tensor& source, bool wanted, const RowIndex& past_rows,
+                     std::array<HeadsView, 2>& segments, BufferPool* pool) {
   const HeadsView added = segments[0];
+  const auto indexed = [&](const Tensor& cache) {
+    HeadsView view = view_heads(cache, cache.dim(1), "past");
+    view.batch = added.batch;
+    view.index = past_rows;
+    return view;
+  };
   if (past.defined()) past = with_contiguous_rows(past, pool);
   if (!wanted) {
     if (!past.defined()) return {};
-    segments = {view_heads(past, past.dim(1), "past"), added};
+    segments = {indexed(past), added};
     return past;
   }
   Tensor present;
   if (past.defined()) {
-    present = grow_cache(std::move(past), added, pool);
+    present = grow_cache(std::move(past), added, pool, past_rows);
   } else {
     present = view_as_cache(added, source);
     if (added.row_stride != added.width) present = present.to_contiguous(pool);
   }
-  segments[0] = view_heads(present, present.dim(1), "present");
+  segments[0] = indexed(present);
   return present;
 }
 
-void attend(const AttentionProblem& p, BufferPool* pool) {
+void attend(AttentionProblem& p, BufferPool* pool) {
   if (!blocks_serve(p)) {
+    join_queries(p);
     attend_rowwise(p, pool);
     return;
   }
@@ -59,9 +66,13 @@ void AttentionOutputs::store(KernelCall& call) {
 AttentionOutputs run_attention(const AttentionConfig& config, AttentionOperands& operands,
                                const AttentionWanted& wanted, BufferPool* pool) {
   AttentionProblem p = resolve_attention(config, operands);
+  if (p.keys[0].index && (wanted.present_key || wanted.present_value || operands.past_key.defined()))
+    throw Error(Error::Kind::kInvalidArgument, "memory_rows: expected neither pasts nor presents beside it");
   AttentionOutputs out;
-  Tensor keys = resolve_cache(std::move(operands.past_key), *operands.key, wanted.present_key, p.keys, pool);
-  Tensor values = resolve_cache(std::move(operands.past_value), *operands.value, wanted.present_value, p.values, pool);
+  Tensor keys =
+      resolve_cache(std::move(operands.past_key), *operands.key, wanted.present_key, p.past_rows, p.keys, pool);
+  Tensor values =
+      resolve_cache(std::move(operands.past_value), *operands.value, wanted.present_value, p.past_rows, p.values, pool);
   const int64_t b = p.batch, h = p.heads, t = p.query_length, f = p.value_width;
   out.context = Tensor::allocate(p.type, p.split_query ? Shape{b, h, t, f} : Shape{b, t, h * f}, pool);
   p.context = view_heads(out.context, h, "context");
