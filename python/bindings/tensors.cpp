@@ -33,9 +33,11 @@ constexpr NumpyType kTypes[] = {
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(Error::Kind::kInvalidArgument, what); }
 
-// Keeps a Python object alive; may be let go on a thread without the interpreter's lock.
-std::shared_ptr<const void> keep_alive(nb::object object) {
-  return {new nb::object(std::move(object)), [](const nb::object* held) {
+using View = nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>;
+
+// Keeps an array alive; may be let go on a thread without the interpreter's lock.
+std::shared_ptr<const void> keep_alive(View view) {
+  return {new View(std::move(view)), [](const View* held) {
             const nb::gil_scoped_acquire lock;
             delete held;
           }};
@@ -65,7 +67,25 @@ DataType type_of(const nb::dlpack::dtype& dtype) {
 
 }  // namespace
 
+namespace {
+
+Tensor to_tensor(View view, DataType type) {
+  Shape shape;
+  for (size_t i = 0; i < view.ndim(); ++i) shape.push_back(static_cast<int64_t>(view.shape(i)));
+  static const std::byte kNothing{};
+  const void* data = view.size() > 0 ? view.data() : &kNothing;
+  const size_t bytes = view.nbytes();
+  return Tensor::from_buffer(type, shape, BufferRef::view(data, bytes, keep_alive(std::move(view))));
+}
+
+}  // namespace
+
 Tensor to_tensor(nb::handle given) {
+  View view;
+  if (nb::try_cast(given, view, false)) {
+    if (const DataType type = type_of(view.dtype()); type != DataType::kUndefined)
+      return to_tensor(std::move(view), type);
+  }
   const nb::module_ numpy = nb::module_::import_("numpy");
   nb::object array = numpy.attr("asarray")(given, nb::arg("order") = "C");
   const auto name = nb::cast<std::string>(array.attr("dtype").attr("name"));
@@ -75,15 +95,10 @@ Tensor to_tensor(nb::handle given) {
   if (bfloat16) array = array.attr("view")("uint16");
   if (!nb::cast<bool>(array.attr("dtype").attr("isnative")))
     array = array.attr("astype")(array.attr("dtype").attr("newbyteorder")("="));
-  nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig> view;
   if (!nb::try_cast(array, view)) refuse(fmt::format("an array of type {}", name));
   const DataType type = bfloat16 ? DataType::kBFloat16 : type_of(view.dtype());
   if (type == DataType::kUndefined) refuse(fmt::format("an array of type {}", name));
-  Shape shape;
-  for (size_t i = 0; i < view.ndim(); ++i) shape.push_back(static_cast<int64_t>(view.shape(i)));
-  static const std::byte kNothing{};
-  const void* data = view.size() > 0 ? view.data() : &kNothing;
-  return Tensor::from_buffer(type, shape, BufferRef::view(data, view.nbytes(), keep_alive(std::move(array))));
+  return to_tensor(std::move(view), type);
 }
 
 nb::object to_array(const Tensor& tensor) {
