@@ -1,6 +1,8 @@
 // T5's relative position bias: ai.attune RelativePositionBias, and ONNX Runtime's operator of the same name.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ops/op.h"
 #include "ops/support/parallel_items.h"
 #include "ops/support/prepare.h"
@@ -25,20 +27,22 @@ class RelativePositionBiasKernel : public Kernel {
     const int64_t count = table.dim(0), heads = table.dim(1);
     if (count < (bidirectional_ ? 4 : 2)) fail_input(0, "more buckets", table.shape().to_string());
     const RelativePositionBuckets bucket(count, max_distance_, bidirectional_);
-    // Along a diagonal the bucket is the same.
-    std::vector<int64_t> buckets(static_cast<size_t>(std::max<int64_t>(0, queries + keys - 1)));
-    for (size_t i = 0; i < buckets.size(); ++i) buckets[i] = bucket(static_cast<int64_t>(i) - (queries - 1) - offset);
     Tensor& y = call.output(0, table.type(), {1, heads, queries, keys});
+    if (y.count() == 0) return;
+    const int64_t diagonals = queries + keys - 1;
     dispatch<float, double, Float16, BFloat16>(table.type(), [&]<class T>() {
+      // Along a diagonal the bias is the same, so a row is a part of a head's diagonals.
       const T* from = table.data<T>();
+      std::vector<T> biases(static_cast<size_t>(heads * diagonals));
+      for (int64_t i = 0; i < diagonals; ++i) {
+        const int64_t b = bucket(i - (queries - 1) - offset);
+        for (int64_t head = 0; head < heads; ++head)
+          biases[static_cast<size_t>(head * diagonals + i)] = from[column_major_ ? head * count + b : b * heads + head];
+      }
       T* to = y.mutable_data<T>();
-      parallel_items(heads * queries, 4 * keys, [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row) {
-          const int64_t head = row / queries, query = row % queries;
-          const int64_t* diagonal = buckets.data() + (queries - 1 - query);
-          for (int64_t key = 0; key < keys; ++key)
-            to[row * keys + key] = from[column_major_ ? head * count + diagonal[key] : diagonal[key] * heads + head];
-        }
+      parallel_items(heads * queries, keys, [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row)
+          std::copy_n(biases.data() + row / queries * diagonals + (queries - 1 - row % queries), keys, to + row * keys);
       });
     });
   }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "hwy/cache_control.h"
 #include "ops/support/attention_blocks.h"
 #include "ops/support/attention_mask.h"
 #include "ops/support/attention_vectors-inl.h"
@@ -240,6 +241,19 @@ float mask_scores(const AttentionProblem& p, const Block& block, int64_t t, KeyR
   return result;
 }
 
+// Fetches what mask_scores() is to read for query t and keys [first, first + n). Rows of a mask are far apart, and a
+// part of one is too short for the processor to fetch ahead by itself.
+template <class T>
+HWY_INLINE void fetch_mask(const AttentionProblem& p, const Block& block, int64_t t, int64_t first, int64_t n) {
+  const MaskView& mask = p.mask;
+  if (!block.masked || mask.strides[3] != 1 || t >= block.first + block.count) return;
+  const size_t element = mask.boolean ? 1 : sizeof(T);
+  const std::byte* from = mask.data + static_cast<size_t>(block.b * mask.strides[0] + block.h * mask.strides[1] +
+                                                          t * mask.strides[2] + first) *
+                                          element;
+  for (int64_t i = 0; i < n * static_cast<int64_t>(element); i += 64) hwy::Prefetch(from + i);
+}
+
 // Steps 3 to 5 for one row of scores of keys [first, first + n), of which `range` is seen. Gives the largest.
 template <class T>
 float finish_scores(const AttentionProblem& p, const Block& block, int64_t t, KeyRange range, int64_t first, int64_t n,
@@ -400,9 +414,12 @@ void attend(const AttentionProblem& p, Block block, const PackedHead& head, uint
   std::fill_n(s.sums, block.count * kPanel, 0.0F);
   for (int64_t first = all.first / kPanel * kPanel; first < all.last; first += kKeys) {
     const int64_t keys = std::min(kKeys, all.last - first), columns = panels(keys) * kPanel;
+    constexpr int64_t kAhead = 8;
+    for (int64_t r = 0; r < kAhead; ++r) fetch_mask<T>(p, block, block.first + r, first, keys);
     multiply_keys(p, block, head, first, columns, s);
     for (int64_t r = 0; r < block.count; ++r) {
       float* scores = s.scores + r * kKeys;
+      fetch_mask<T>(p, block, block.first + r + kAhead, first, keys);
       const float largest = finish_scores<T>(p, block, block.first + r, ranges[r], first, columns, scores);
       const float maximum = std::max(s.maximum[r], largest);
       if (maximum == -kInfinity) {
