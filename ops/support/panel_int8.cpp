@@ -7,7 +7,9 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "ops/support/panel_store-inl.h"
 
@@ -105,35 +107,90 @@ struct BlockSums {
   static constexpr bool kIsInt4 = kStorage == Storage::kInt4;
   VI sum[kSums][kPanels][kRows][kVectors];
 
+  // Row r begins with starts[r * stride].
+  HWY_INLINE void start(const int32_t* starts, size_t stride) {
+    const DI d;
+#pragma GCC unroll 16
+    for (size_t r = 0; r < kRows; ++r) {
+      const VI first = hn::Set(d, starts[r * stride]);
+#pragma GCC unroll 4
+      for (size_t i = 0; i < kPanels * kVectors; ++i) {
+        sum[0][i / kVectors][r][i % kVectors] = first;
+        for (size_t s = 1; s < kSums; ++s) sum[s][i / kVectors][r][i % kVectors] = hn::Zero(d);
+      }
+    }
+  }
+
+  // Adds the sums to `total`, times the scale of row r, x_scales[r * stride], and kGrouped: those of the columns.
+  template <bool kGrouped>
+  HWY_INLINE void finish(const float* x_scales, size_t stride, const float* const (&w_scales)[kPanels],
+                         VF (&total)[kPanels][kRows][kVectors]) const {
+    const DF df;
+#pragma GCC unroll 16
+    for (size_t r = 0; r < kRows; ++r) {
+      const VF x_scale = hn::Set(df, x_scales[r * stride]);
+#pragma GCC unroll 4
+      for (size_t i = 0; i < kPanels * kVectors; ++i) {
+        const size_t q = i / kVectors, v = i % kVectors;
+        VI all = sum[0][q][r][v];
+        for (size_t s = 1; s < kSums; ++s) all = hn::Add(all, sum[s][q][r][v]);
+        VF scale = x_scale;
+        if constexpr (kGrouped) scale = hn::Mul(scale, hn::LoadU(df, w_scales[q] + v * kLanes));
+        total[q][r][v] = hn::MulAdd(hn::ConvertTo(df, all), scale, total[q][r][v]);
+      }
+    }
+  }
+
   HWY_INLINE void add(size_t s, const std::byte* const (&w)[kPanels], size_t offset, const int8_t* const (&x)[kRows],
                       size_t k) {
-    const DI d;
-    Bytes<kDot> low_x[kRows], high_x[kRows];
-    for (size_t r = 0; r < kRows; ++r) {
-      low_x[r] = x_bytes<kDot>(x[r] + k);
-      if constexpr (kIsInt4) high_x[r] = x_bytes<kDot>(x[r] + k + 4);
-    }
-    for (size_t p = 0; p < kPanels; ++p)
-      for (size_t v = 0; v < kVectors; ++v) {
-        const VI lanes = hn::Load(d, reinterpret_cast<const int32_t*>(w[p] + offset) + v * kLanes);
-        if constexpr (kIsInt4) {
-          const VI nibble = hn::Set(d, 0x0f0f0f0f);
-          const auto low = weight_bytes<kDot>(hn::And(lanes, nibble));
-          const auto high = weight_bytes<kDot>(hn::And(hn::ShiftRight<4>(lanes), nibble));
-          for (size_t r = 0; r < kRows; ++r) sum[s][p][r][v] = add_dots(sum[s][p][r][v], low, low_x[r]);
-          for (size_t r = 0; r < kRows; ++r) sum[s][p][r][v] = add_dots(sum[s][p][r][v], high, high_x[r]);
-        } else {
-          const auto bytes = weight_bytes<kDot>(lanes);
-          for (size_t r = 0; r < kRows; ++r) sum[s][p][r][v] = add_dots(sum[s][p][r][v], bytes, low_x[r]);
-        }
+    // The accumulators leave few registers: of the fewer operands all are held, of the others one at a time.
+    if constexpr (kPanels * kVectors < kRows) {
+      Bytes<kDot> low[kPanels][kVectors], high[kPanels][kVectors];
+      for (size_t p = 0; p < kPanels; ++p)
+        for (size_t v = 0; v < kVectors; ++v) load_weights(w[p] + offset, v, low[p][v], high[p][v]);
+      for (size_t r = 0; r < kRows; ++r) add_row(s, r, low, x_bytes<kDot>(x[r] + k));
+      if constexpr (kIsInt4)
+        for (size_t r = 0; r < kRows; ++r) add_row(s, r, high, x_bytes<kDot>(x[r] + k + 4));
+    } else {
+      Bytes<kDot> low_x[kRows], high_x[kRows];
+      for (size_t r = 0; r < kRows; ++r) {
+        low_x[r] = x_bytes<kDot>(x[r] + k);
+        if constexpr (kIsInt4) high_x[r] = x_bytes<kDot>(x[r] + k + 4);
       }
+      for (size_t p = 0; p < kPanels; ++p)
+        for (size_t v = 0; v < kVectors; ++v) {
+          Bytes<kDot> low, high;
+          load_weights(w[p] + offset, v, low, high);
+          for (size_t r = 0; r < kRows; ++r) sum[s][p][r][v] = add_dots(sum[s][p][r][v], low, low_x[r]);
+          if constexpr (kIsInt4)
+            for (size_t r = 0; r < kRows; ++r) sum[s][p][r][v] = add_dots(sum[s][p][r][v], high, high_x[r]);
+        }
+    }
+  }
+
+ private:
+  // Four rows of a panel; of int4 the first four and the next four.
+  static HWY_INLINE void load_weights(const std::byte* from, size_t v, Bytes<kDot>& low, Bytes<kDot>& high) {
+    const DI d;
+    const VI lanes = hn::Load(d, reinterpret_cast<const int32_t*>(from) + v * kLanes);
+    if constexpr (kIsInt4) {
+      const VI nibble = hn::Set(d, 0x0f0f0f0f);
+      low = weight_bytes<kDot>(hn::And(lanes, nibble));
+      high = weight_bytes<kDot>(hn::And(hn::ShiftRight<4>(lanes), nibble));
+    } else {
+      low = weight_bytes<kDot>(lanes);
+    }
+  }
+
+  HWY_INLINE void add_row(size_t s, size_t r, const Bytes<kDot> (&w)[kPanels][kVectors], const Bytes<kDot>& x) {
+    for (size_t p = 0; p < kPanels; ++p)
+      for (size_t v = 0; v < kVectors; ++v) sum[s][p][r][v] = add_dots(sum[s][p][r][v], w[p][v], x);
   }
 };
 
 template <Storage kStorage, Dot kDot, size_t kRows, size_t kPanels, size_t kSums>
 HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
   const DF df;
-  const DI di;
   constexpr size_t kStep = kStorage == Storage::kInt8 ? 4 : 8, kStepBytes = kPanel * 4;
   constexpr size_t kAhead = 4096;  // bytes of a panel that are fetched before they are needed
   const PanelWeights& weights = *b.w;
@@ -147,26 +204,21 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
     w[q] = weights.panel(p + static_cast<int64_t>(q));
     w_scales[q] = weights.panel_scales(p + static_cast<int64_t>(q));
   }
+  const size_t first = static_cast<size_t>(b.row) * blocks;
+  const float* const x_scales = b.int8_x.scales + first;
+  const int32_t* const starts = b.int8_x.starts + first;
   const int8_t* x[kRows];
-  const float* x_scales[kRows];
-  const int32_t* starts[kRows];
   VF total[kPanels][kRows][kVectors];
+#pragma GCC unroll 16
   for (size_t r = 0; r < kRows; ++r) {
-    const auto row = static_cast<size_t>(b.row) + r;
-    x[r] = b.int8_x.values + row * padded;
-    x_scales[r] = b.int8_x.scales + row * blocks;
-    starts[r] = b.int8_x.starts + row * blocks;
-    for (size_t q = 0; q < kPanels; ++q)
-      for (size_t v = 0; v < kVectors; ++v) total[q][r][v] = hn::Zero(df);
+    x[r] = b.int8_x.values + (static_cast<size_t>(b.row) + r) * padded;
+#pragma GCC unroll 4
+    for (size_t i = 0; i < kPanels * kVectors; ++i) total[i / kVectors][r][i % kVectors] = hn::Zero(df);
   }
   size_t k = 0, offset = 0;
   for (size_t block = 0; block < blocks; ++block) {
     BlockSums<kStorage, kDot, kRows, kPanels, kSums> sums;
-    for (size_t s = 0; s < kSums; ++s)
-      for (size_t q = 0; q < kPanels; ++q)
-        for (size_t r = 0; r < kRows; ++r)
-          for (size_t v = 0; v < kVectors; ++v)
-            sums.sum[s][q][r][v] = s == 0 ? hn::Set(di, starts[r][block]) : hn::Zero(di);
+    sums.start(starts + block, blocks);
     const size_t end = std::min(padded, k + block_rows);
     for (; k + kSums * kStep <= end; k += kSums * kStep, offset += kSums * kStepBytes)
       for (size_t s = 0; s < kSums; ++s) {
@@ -174,29 +226,27 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
         sums.add(s, w, offset + s * kStepBytes, x, k + s * kStep);
       }
     for (; k < end; k += kStep, offset += kStepBytes) sums.add(0, w, offset, x, k);
-    for (size_t q = 0; q < kPanels; ++q)
-      for (size_t v = 0; v < kVectors; ++v) {
-        const VF scale = grouped ? hn::LoadU(df, w_scales[q] + block * kPanel + v * kLanes) : hn::Set(df, 1.0F);
-        for (size_t r = 0; r < kRows; ++r) {
-          VI sum = sums.sum[0][q][r][v];
-          for (size_t s = 1; s < kSums; ++s) sum = hn::Add(sum, sums.sum[s][q][r][v]);
-          const VF x_scale = hn::Set(df, x_scales[r][block]);
-          total[q][r][v] =
-              hn::MulAdd(hn::ConvertTo(df, sum), grouped ? hn::Mul(scale, x_scale) : x_scale, total[q][r][v]);
-        }
-      }
-  }
-  for (size_t q = 0; q < kPanels; ++q)
-    for (size_t r = 0; r < kRows; ++r) {
-      if (!grouped)
-        for (size_t v = 0; v < kVectors; ++v)
-          total[q][r][v] = hn::Mul(total[q][r][v], hn::LoadU(df, w_scales[q] + v * kLanes));
-      store_panel_row(b, p + static_cast<int64_t>(q), static_cast<int64_t>(r), total[q][r]);
+    if (grouped) {
+      const float* scales[kPanels];
+      for (size_t q = 0; q < kPanels; ++q) scales[q] = w_scales[q] + block * kPanel;
+      sums.template finish<true>(x_scales + block, blocks, scales, total);
+    } else {
+      sums.template finish<false>(x_scales + block, blocks, w_scales, total);
     }
+  }
+  for (size_t q = 0; q < kPanels; ++q) {
+    if (!grouped)
+      for (size_t v = 0; v < kVectors; ++v) {
+        const VF scale = hn::LoadU(df, w_scales[q] + v * kLanes);
+#pragma GCC unroll 16
+        for (size_t r = 0; r < kRows; ++r) total[q][r][v] = hn::Mul(total[q][r][v], scale);
+      }
+    store_panel_rows(b, p + static_cast<int64_t>(q), total[q]);
+  }
 }
 
 // Rows at once: as many sums as the registers hold.
-constexpr size_t kMaxRows = kVectors == 1 ? 8 : kVectors == 2 ? 3 : 2;
+constexpr size_t kMaxRows = kVectors == 1 ? 12 : kVectors == 2 ? 3 : 2;
 constexpr size_t sums_at_once(size_t rows) { return std::max<size_t>(1, 4 / (rows * kVectors)); }
 constexpr size_t panels_at_once(size_t rows) { return kVectors == 1 && rows > 3 ? 2 : 1; }
 
@@ -218,7 +268,7 @@ void multiply_panels(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
   constexpr auto kRows = static_cast<int64_t>(kMaxRows);
   const auto panel_bytes = static_cast<int64_t>(b.w->bytes()) / std::max<int64_t>(1, b.w->panels());
   const int64_t stretch =
-      rows <= kRows ? end - begin : std::max<int64_t>(4, (256 << 10) / std::max<int64_t>(1, panel_bytes));
+      rows <= kRows ? end - begin : std::max<int64_t>(4, (256 << 10) / std::max<int64_t>(1, panel_bytes) / 2 * 2);
   for (int64_t p = begin; p < end; p += stretch)
     for (b.row = 0; b.row < rows; b.row += kRows)
       multiply_up_to<kStorage, kDot>(static_cast<size_t>(std::min(kRows, rows - b.row)), b, p,
@@ -251,38 +301,48 @@ bool has_vnni() {
 #endif
 }
 
+// Whole numbers of 8 bits nearest to those of v, which are at most 127 in size (or anything, if the block has what
+// isn't finite); gives them as 32 bits.
+HWY_INLINE VI round_to_bytes(VF v, int8_t* to) {
+#if HWY_TARGET == HWY_AVX3
+  const __m512i values = _mm512_cvtps_epi32(v.raw);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtsepi32_epi8(values));
+  return VI{values};
+#else
+  const DF df;
+  const VI values = hn::NearestInt(hn::Clamp(v, hn::Set(df, -127.0F), hn::Set(df, 127.0F)));
+  hn::StoreU(hn::DemoteTo(hn::Rebind<int8_t, DF>(), values), hn::Rebind<int8_t, DF>(), to);
+  return values;
+#endif
+}
+
 // One block of a row: gives the scale and the sum of the values. What isn't finite makes the scale NaN.
 float quantize_block(const float* x, int64_t count, int8_t* to, int32_t* sum) {
   const DF df;
   const DI di;
-  const hn::Rebind<int8_t, DF> d8;
   constexpr auto lanes = static_cast<int64_t>(kLanes);
-  VF largest = hn::Zero(df), not_finite = hn::Zero(df);
-  int64_t i = 0;
   HWY_ALIGN float rest[kPanel] = {};
   std::copy(x + count / lanes * lanes, x + count, rest);
-  const auto measure = [&](VF v) HWY_ATTR {
-    largest = hn::Max(largest, hn::Abs(v));
-    not_finite = hn::MulAdd(v, hn::Zero(df), not_finite);
-  };
-  for (; i + lanes <= count; i += lanes) measure(hn::LoadU(df, x + i));
-  measure(hn::Load(df, rest));
-  const float most = hn::GetLane(hn::MaxOfLanes(df, largest)), nan = hn::GetLane(hn::SumOfLanes(df, not_finite));
+  // The bits of a size order as sizes do, infinity and NaN on top.
+  const auto size = [&](VF v) HWY_ATTR { return hn::BitCast(di, hn::Abs(v)); };
+  VI largest[2] = {size(hn::Load(df, rest)), hn::Zero(di)};
+  int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes)
+    for (size_t j = 0; j < 2; ++j)
+      largest[j] = hn::Max(largest[j], size(hn::LoadU(df, x + i + static_cast<int64_t>(j) * lanes)));
+  if (i + lanes <= count) largest[0] = hn::Max(largest[0], size(hn::LoadU(df, x + i)));
+  const float most = hn::GetLane(hn::BitCast(df, hn::MaxOfLanes(di, hn::Max(largest[0], largest[1]))));
   const VF factor = hn::Set(df, most > 0 ? 127.0F / most : 0.0F);
   VI total = hn::Zero(di);
-  const auto round = [&](VF v) HWY_ATTR {
-    const VI values = hn::NearestInt(hn::Clamp(hn::Mul(v, factor), hn::Set(df, -127.0F), hn::Set(df, 127.0F)));
-    total = hn::Add(total, values);
-    return hn::DemoteTo(d8, values);
-  };
-  for (i = 0; i + lanes <= count; i += lanes) hn::StoreU(round(hn::LoadU(df, x + i)), d8, to + i);
+  for (i = 0; i + lanes <= count; i += lanes)
+    total = hn::Add(total, round_to_bytes(hn::Mul(hn::LoadU(df, x + i), factor), to + i));
   if (i < count) {
     HWY_ALIGN int8_t bytes[kPanel];
-    hn::StoreU(round(hn::Load(df, rest)), d8, bytes);
+    total = hn::Add(total, round_to_bytes(hn::Mul(hn::Load(df, rest), factor), bytes));
     std::copy(bytes, bytes + (count - i), to + i);
   }
   *sum = hn::GetLane(hn::SumOfLanes(di, total));
-  return most / 127.0F + nan;
+  return std::isfinite(most) ? most / 127.0F : std::numeric_limits<float>::quiet_NaN();
 }
 
 void quantize_rows(const PanelBlock& b, int64_t begin, int64_t end) {

@@ -74,9 +74,7 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
         }
     }
   }
-  for (size_t q = 0; q < kPanels; ++q)
-    for (size_t r = 0; r < kRows; ++r)
-      store_panel_row(b, p + static_cast<int64_t>(q), static_cast<int64_t>(r), sum[q][r]);
+  for (size_t q = 0; q < kPanels; ++q) store_panel_rows(b, p + static_cast<int64_t>(q), sum[q]);
 }
 
 // int8 and int4 hold kStep rows together: four bytes of a column are a lane. A lane's byte or nibble J, sign extended.
@@ -139,7 +137,7 @@ HWY_NOINLINE void multiply_scaled_block(const PanelBlock& b, int64_t p) {
       for (size_t r = 0; r < kRows; ++r) total[r][v] = hn::MulAdd(sum[r][v], scale, total[r][v]);
     }
   }
-  for (size_t r = 0; r < kRows; ++r) store_panel_row(b, p, static_cast<int64_t>(r), total[r]);
+  store_panel_rows(b, p, total);
 }
 
 // Rows at once: as many accumulators as the registers hold.
@@ -231,16 +229,18 @@ void multiply(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end) {
 }
 
 void activate(Activation a, float* values, int64_t count) {
-  const DF df;
-  constexpr auto lanes = static_cast<int64_t>(kLanes);
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(apply(a, df, hn::LoadU(df, values + i)), df, values + i);
-  if (i < count) {
-    HWY_ALIGN float rest[kPanel] = {};
-    std::copy(values + i, values + count, rest);
-    hn::Store(apply(a, df, hn::Load(df, rest)), df, rest);
-    std::copy(rest, rest + (count - i), values + i);
-  }
+  with_activation(a, [&](auto g) HWY_ATTR {
+    const DF df;
+    constexpr auto lanes = static_cast<int64_t>(kLanes);
+    int64_t i = 0;
+    for (; i + lanes <= count; i += lanes) hn::StoreU(g(hn::LoadU(df, values + i)), df, values + i);
+    if (i < count) {
+      HWY_ALIGN float rest[kPanel] = {};
+      std::copy(values + i, values + count, rest);
+      hn::Store(g(hn::Load(df, rest)), df, rest);
+      std::copy(rest, rest + (count - i), values + i);
+    }
+  });
 }
 
 const char* target_name() { return hwy::TargetName(HWY_TARGET); }

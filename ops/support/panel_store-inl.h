@@ -46,29 +46,46 @@ HWY_INLINE VF sigmoid(DF df, VF x) {
   return hn::Div(one, hn::Add(one, hn::Exp(df, hn::Neg(x))));
 }
 
-inline HWY_NOINLINE VF apply(Activation a, DF df, VF x) {
-  const VF half = hn::Set(df, 0.5F);
+// Calls f(g), g(x) being the activation of a vector.
+template <class F>
+HWY_INLINE void with_activation(Activation a, F&& f) {
+  const DF df;
   switch (a) {
     case Activation::kNone:
-      return x;
+      return f([](VF x) HWY_ATTR { return x; });
     case Activation::kRelu:
-      return hn::IfThenElse(hn::IsNaN(x), x, hn::Max(x, hn::Zero(df)));
-    case Activation::kGelu: {
-      const VF e = erf(df, hn::Mul(x, hn::Set(df, 0.70710678118654752F)));
-      return hn::Mul(hn::Mul(half, x), hn::Add(hn::Set(df, 1.0F), e));
-    }
-    case Activation::kGeluTanh: {
-      const VF cube = hn::Mul(hn::Mul(x, x), x);
-      const VF u = hn::Mul(hn::Set(df, 0.79788456080286536F), hn::MulAdd(hn::Set(df, 0.044715F), cube, x));
-      return hn::Mul(hn::Mul(half, x), hn::Add(hn::Set(df, 1.0F), hn::Tanh(df, u)));
-    }
+      return f([df](VF x) HWY_ATTR { return hn::IfThenElse(hn::IsNaN(x), x, hn::Max(x, hn::Zero(df))); });
+    case Activation::kGelu:
+      return f([df](VF x) HWY_ATTR {
+        const VF e = erf(df, hn::Mul(x, hn::Set(df, 0.70710678118654752F)));
+        return hn::Mul(hn::Mul(hn::Set(df, 0.5F), x), hn::Add(hn::Set(df, 1.0F), e));
+      });
+    case Activation::kGeluTanh:
+      return f([df](VF x) HWY_ATTR {
+        const VF cube = hn::Mul(hn::Mul(x, x), x);
+        const VF u = hn::Mul(hn::Set(df, 0.79788456080286536F), hn::MulAdd(hn::Set(df, 0.044715F), cube, x));
+        return hn::Mul(hn::Mul(hn::Set(df, 0.5F), x), hn::Add(hn::Set(df, 1.0F), hn::Tanh(df, u)));
+      });
     case Activation::kSilu:
-      return hn::Mul(x, sigmoid(df, x));
+      return f([df](VF x) HWY_ATTR { return hn::Mul(x, sigmoid(df, x)); });
     case Activation::kTanh:
-      return hn::Tanh(df, x);
+      return f([df](VF x) HWY_ATTR { return hn::Tanh(df, x); });
     case Activation::kSigmoid:
-      return sigmoid(df, x);
+      return f([df](VF x) HWY_ATTR { return sigmoid(df, x); });
   }
+}
+
+// values[r * stride + i] = activation(...), r < rows, i < kPanel.
+inline HWY_NOINLINE void activate_panel(Activation a, float* values, int64_t stride, size_t rows) {
+  with_activation(a, [&](auto g) HWY_ATTR {
+    const DF df;
+    for (size_t r = 0; r < rows; ++r, values += stride)
+      for (size_t v = 0; v < kVectors; ++v) hn::StoreU(g(hn::LoadU(df, values + v * kLanes)), df, values + v * kLanes);
+  });
+}
+
+inline HWY_NOINLINE VF apply(Activation a, VF x) {
+  with_activation(a, [&x](auto g) HWY_ATTR { x = g(x); });
   return x;
 }
 
@@ -98,12 +115,42 @@ HWY_INLINE void store_panel_row(const PanelBlock& b, int64_t panel, int64_t r, c
     if (e.activation == Activation::kRelu) {
       value = hn::IfThenElse(hn::IsNaN(value), value, hn::Max(value, hn::Zero(df)));
     } else if (e.activation != Activation::kNone) {
-      value = apply(e.activation, df, value);
+      value = apply(e.activation, value);
     }
     if (residual) value = hn::Add(value, hn::LoadU(df, residual + v * kLanes));
     hn::StoreU(value, df, to + v * kLanes);
   }
   if (width < kPanel) std::copy(to, to + width, y);
+}
+
+// kRows rows of panel `panel` of the result.
+template <size_t kRows>
+HWY_INLINE void store_panel_rows(const PanelBlock& b, int64_t panel, const VF (&sum)[kRows][kVectors]) {
+  const DF df;
+  const Epilogue& e = *b.epilogue;
+  const int64_t column = panel * kPanel;
+  const bool simple = e.activation == Activation::kNone || e.activation == Activation::kRelu;
+  if (kRows == 1 || b.w->columns() - column < kPanel || (!simple && e.residual)) {
+    for (size_t r = 0; r < kRows; ++r) store_panel_row(b, panel, static_cast<int64_t>(r), sum[r]);
+    return;
+  }
+  VF bias[kVectors];
+  for (size_t v = 0; v < kVectors; ++v)
+    bias[v] = e.bias ? hn::LoadU(df, e.bias + column + static_cast<int64_t>(v * kLanes)) : hn::Zero(df);
+  const bool relu = e.activation == Activation::kRelu;
+  float* y = b.y + b.row * b.y_stride + column;
+  const float* residual = e.residual ? e.residual + b.row * e.residual_stride + column : nullptr;
+#pragma GCC unroll 16
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t v = 0; v < kVectors; ++v) {
+      VF value = hn::Add(sum[r][v], bias[v]);
+      if (relu) value = hn::IfThenElse(hn::IsNaN(value), value, hn::Max(value, hn::Zero(df)));
+      const auto at = static_cast<int64_t>(v * kLanes);
+      if (residual) value = hn::Add(value, hn::LoadU(df, residual + static_cast<int64_t>(r) * e.residual_stride + at));
+      hn::StoreU(value, df, y + static_cast<int64_t>(r) * b.y_stride + at);
+    }
+  }
+  if (!simple) activate_panel(e.activation, y, b.y_stride, kRows);
 }
 
 }  // namespace attune::HWY_NAMESPACE
