@@ -19,14 +19,11 @@ DynamicQuantization dynamic_quantize(const float* x, int64_t count, uint8_t* y) 
   }
   DynamicQuantization q;
   q.scale = (high - low) / 255.0F;
-  const float zero = q.scale == 0.0F ? 0.0F : std::clamp(std::nearbyint(-low / q.scale), 0.0F, 255.0F);
+  if (q.scale == 0.0F) q.scale = 1.0F;
+  const float zero = std::clamp(std::nearbyint(-low / q.scale), 0.0F, 255.0F);
   q.zero_point = static_cast<uint8_t>(zero);
   const float scale = q.scale;
   parallel_items(count, 1, [&](int64_t begin, int64_t end) {
-    if (scale == 0.0F) {
-      std::fill(y + begin, y + end, uint8_t{0});
-      return;
-    }
     // Adding and taking away 1.5 * 2^23 rounds to nearest even.
     constexpr float kRound = 12582912.0F;
     for (int64_t i = begin; i < end; ++i) {
