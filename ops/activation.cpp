@@ -2,36 +2,16 @@
 #include <cmath>
 
 #include "ops/op.h"
-#include "ops/support/elementwise.h"
-#include "ops/support/vector_math.h"
+#include "ops/support/activations.h"
 
 namespace attune {
 namespace {
 
-template <class T>
-T sigmoid(T x) {
-  const T e = std::exp(-std::abs(x));
-  return x >= 0 ? 1 / (1 + e) : e / (1 + e);
-}
 // log(1 + exp(x)), without overflow.
 template <class T>
 T softplus(T x) {
   return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
 }
-
-// A function with parameters alpha and beta, which it reads as a<T>() and b<T>().
-struct Parametric {
-  explicit Parametric(const Parameters& p) : parameters(p) {}
-  template <class T>
-  T a() const {
-    return static_cast<T>(parameters.alpha);
-  }
-  template <class T>
-  T b() const {
-    return static_cast<T>(parameters.beta);
-  }
-  Parameters parameters;
-};
 
 struct ReluFunction {
   template <class T>
@@ -89,19 +69,6 @@ struct HardSwishFunction {
     return x * (y < 0 ? T{0} : y > 1 ? T{1} : y);
   }
 };
-struct SigmoidFunction {
-  template <class T>
-  T operator()(T x) const {
-    return sigmoid(x);
-  }
-};
-struct SwishFunction : Parametric {
-  using Parametric::Parametric;
-  template <class T>
-  T operator()(T x) const {
-    return x * sigmoid(a<T>() * x);
-  }
-};
 struct SoftplusFunction {
   template <class T>
   T operator()(T x) const {
@@ -118,18 +85,6 @@ struct MishFunction {
   template <class T>
   T operator()(T x) const {
     return x * std::tanh(softplus(x));
-  }
-};
-struct GeluFunction {
-  template <class T>
-  T operator()(T x) const {
-    return x / 2 * (1 + std::erf(x / T(1.4142135623730951)));
-  }
-};
-struct GeluTanhFunction {
-  template <class T>
-  T operator()(T x) const {
-    return x / 2 * (1 + std::tanh(T(0.7978845608028654) * (x + T(0.044715) * x * x * x)));
   }
 };
 // Shrink: alpha is lambd, beta is bias.
@@ -150,17 +105,6 @@ struct PReluFunction {
   }
 };
 
-template <class F>
-constexpr UnaryTable float_table() {
-  return unary_table<F, void, float, double, Float16, BFloat16>();
-}
-template <class F, auto kFunction>
-constexpr UnaryTable vector_table() {
-  UnaryTable table = float_table<F>();
-  set_vector_rows<kFunction>(table);
-  return table;
-}
-
 constexpr UnaryTable kRelu =
     unary_table<ReluFunction, void, float, double, Float16, BFloat16, int8_t, int16_t, int32_t, int64_t>();
 constexpr UnaryTable kLeakyRelu = float_table<LeakyReluFunction>();
@@ -170,14 +114,9 @@ constexpr UnaryTable kSelu = float_table<SeluFunction>();
 constexpr UnaryTable kCelu = float_table<CeluFunction>();
 constexpr UnaryTable kHardSigmoid = float_table<HardSigmoidFunction>();
 constexpr UnaryTable kHardSwish = float_table<HardSwishFunction>();
-constexpr UnaryTable kSigmoid = vector_table<SigmoidFunction, vector_math::sigmoid>();
 constexpr UnaryTable kSoftplus = float_table<SoftplusFunction>();
 constexpr UnaryTable kSoftsign = float_table<SoftsignFunction>();
 constexpr UnaryTable kMish = float_table<MishFunction>();
-constexpr UnaryTable kGelu = vector_table<GeluFunction, vector_math::gelu>();
-constexpr UnaryTable kGeluTanh = vector_table<GeluTanhFunction, vector_math::gelu_tanh>();
-constexpr UnaryTable kSwish = float_table<SwishFunction>();
-constexpr UnaryTable kSilu = vector_table<SwishFunction, vector_math::silu>();
 constexpr UnaryTable kShrink = unary_table<ShrinkFunction, void, float, double, Float16, BFloat16, int8_t, int16_t,
                                            int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t>();
 constexpr BinaryTable kPRelu =

@@ -25,7 +25,7 @@ void expect_count(KernelCall& call, size_t input, int64_t count) {
 
 // X, scale, B, mean, variance. In training mode the batch's own statistics count, and outputs 1 and 2 are the running
 // ones: momentum of the old, the rest of the batch's.
-class BatchNormalizationKernel : public Kernel {
+class BatchNormalizationKernel : public FloatKernel<BatchNormalizationKernel> {
  public:
   explicit BatchNormalizationKernel(const KernelContext& context)
       : epsilon_(context.node().attr_float("epsilon", 1e-5F)),
@@ -35,11 +35,8 @@ class BatchNormalizationKernel : public Kernel {
       throw Error(Error::Kind::kUnsupported, "spatial = 0");
   }
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
-  }
-
  private:
+  friend FloatKernel<BatchNormalizationKernel>;
   template <class T>
   void compute(KernelCall& call) const {
     const Tensor& x = call.input(0);
@@ -104,18 +101,15 @@ class BatchNormalizationKernel : public Kernel {
 
 // X, scale, bias: statistics over all of a group of channels of one item.
 template <bool kInstance>
-class GroupNormalizationKernel : public Kernel {
+class GroupNormalizationKernel : public FloatKernel<GroupNormalizationKernel<kInstance>> {
  public:
   explicit GroupNormalizationKernel(const KernelContext& context)
       : epsilon_(context.node().attr_float("epsilon", 1e-5F)),
         groups_(context.node().attr_int("num_groups", 1)),
         scale_per_group_(!kInstance && context.opset() < 21) {}
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
-  }
-
  private:
+  friend FloatKernel<GroupNormalizationKernel<kInstance>>;
   template <class T>
   void compute(KernelCall& call) const {
     const Tensor& x = call.input(0);
@@ -149,18 +143,15 @@ class GroupNormalizationKernel : public Kernel {
   bool scale_per_group_;
 };
 
-class LpNormalizationKernel : public Kernel {
+class LpNormalizationKernel : public FloatKernel<LpNormalizationKernel> {
  public:
   explicit LpNormalizationKernel(const KernelContext& context)
       : axis_(context.node().attr_int("axis", -1)), p_(context.node().attr_int("p", 2)) {
     if (p_ != 1 && p_ != 2) throw Error(Error::Kind::kInvalidModel, fmt::format("p must be 1 or 2, is {}", p_));
   }
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
-  }
-
  private:
+  friend FloatKernel<LpNormalizationKernel>;
   template <class T>
   void compute(KernelCall& call) const {
     const Tensor& x = call.input(0);
@@ -187,16 +178,13 @@ class LpNormalizationKernel : public Kernel {
 };
 
 // y = (x - mean) / (standard deviation + 1e-9) over `axes`.
-class MeanVarianceNormalizationKernel : public Kernel {
+class MeanVarianceNormalizationKernel : public FloatKernel<MeanVarianceNormalizationKernel> {
  public:
   explicit MeanVarianceNormalizationKernel(const KernelContext& context)
       : axes_(context.node().attr_ints("axes", {0, 2, 3})) {}
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
-  }
-
  private:
+  friend FloatKernel<MeanVarianceNormalizationKernel>;
   template <class T>
   void compute(KernelCall& call) const {
     const Tensor& x = call.input(0);
@@ -234,7 +222,7 @@ class MeanVarianceNormalizationKernel : public Kernel {
 };
 
 // y = x / (bias + alpha / size * sum of squares of the channels near)^beta.
-class LrnKernel : public Kernel {
+class LrnKernel : public FloatKernel<LrnKernel> {
  public:
   explicit LrnKernel(const KernelContext& context)
       : alpha_(context.node().attr_float("alpha", 1e-4F)),
@@ -244,11 +232,8 @@ class LrnKernel : public Kernel {
     if (size_ < 1) throw Error(Error::Kind::kInvalidModel, "size must be positive");
   }
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
-  }
-
  private:
+  friend FloatKernel<LrnKernel>;
   template <class T>
   void compute(KernelCall& call) const {
     const Tensor& x = call.input(0);

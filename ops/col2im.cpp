@@ -11,15 +11,12 @@ namespace attune {
 namespace {
 
 // input (N, C * taps, positions), image_shape, block_shape.
-class Col2ImKernel : public Kernel {
+class Col2ImKernel : public FloatKernel<Col2ImKernel> {
  public:
   explicit Col2ImKernel(const KernelContext& context) : attributes_(context.node()) {}
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
-  }
-
  private:
+  friend FloatKernel<Col2ImKernel>;
   template <class T>
   void compute(KernelCall& call) const {
     const Tensor& x = call.input(0);

@@ -11,7 +11,7 @@
 namespace attune {
 namespace {
 
-class ConvTransposeKernel : public Kernel {
+class ConvTransposeKernel : public FloatKernel<ConvTransposeKernel> {
  public:
   explicit ConvTransposeKernel(const KernelContext& context)
       : attributes_(context.node()),
@@ -19,13 +19,10 @@ class ConvTransposeKernel : public Kernel {
         output_shape_(context.node().attr_ints("output_shape")),
         groups_(context.node().attr_int("group", 1)) {}
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
-  }
-
   std::string implementation() const override { return product_.implementation(); }
 
  private:
+  friend FloatKernel<ConvTransposeKernel>;
   // The window of the convolution whose transpose this is: its input is our output.
   Window window(const Shape& x, const Shape& kernel) const {
     const size_t rank = x.rank();

@@ -14,18 +14,15 @@ namespace attune {
 namespace {
 
 // X, W, offset, B, mask.
-class DeformConvKernel : public Kernel {
+class DeformConvKernel : public FloatKernel<DeformConvKernel> {
  public:
   explicit DeformConvKernel(const KernelContext& context)
       : attributes_(context.node()),
         groups_(context.node().attr_int("group", 1)),
         offset_groups_(context.node().attr_int("offset_group", 1)) {}
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
-  }
-
  private:
+  friend FloatKernel<DeformConvKernel>;
   template <class T>
   struct Image {
     Window window;

@@ -15,7 +15,7 @@ namespace {
 enum class Mode { kNearest, kLinear, kCubic };
 enum class Padding { kZeros, kBorder, kReflection };
 
-class GridSampleKernel : public Kernel {
+class GridSampleKernel : public FloatKernel<GridSampleKernel> {
  public:
   explicit GridSampleKernel(const KernelContext& context)
       : align_corners_(context.node().attr_int("align_corners", 0) != 0) {
@@ -37,11 +37,8 @@ class GridSampleKernel : public Kernel {
     }
   }
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
-  }
-
  private:
+  friend FloatKernel<GridSampleKernel>;
   // The input positions (-1: a zero) and weights that one coordinate meets on one axis.
   struct Taps {
     int count = 1;

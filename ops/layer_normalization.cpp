@@ -25,7 +25,7 @@ struct Form {
   bool result_has_scale_type = false;
 };
 
-class NormalizationKernel : public Kernel {
+class NormalizationKernel : public FloatKernel<NormalizationKernel> {
  public:
   NormalizationKernel(const Form& form, const Node& node)
       : form_(form),
@@ -34,11 +34,8 @@ class NormalizationKernel : public Kernel {
             node.attr_float("epsilon", form.residual != kNone && node.domain() == "com.microsoft" ? 1e-12F : 1e-5F)),
         statistics_type_(static_cast<DataType>(node.attr_int("stash_type", 1))) {}
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
-  }
-
  private:
+  friend FloatKernel<NormalizationKernel>;
   template <class T>
   struct Operands {
     Shape shape;  // of x

@@ -104,7 +104,7 @@ class MaxPoolKernel : public Kernel {
 enum class Mean { kAverage, kNorm };
 
 template <Mean kMean>
-class MeanPoolKernel : public Kernel {
+class MeanPoolKernel : public FloatKernel<MeanPoolKernel<kMean>> {
  public:
   explicit MeanPoolKernel(const KernelContext& context)
       : attributes_(context.node()),
@@ -112,11 +112,8 @@ class MeanPoolKernel : public Kernel {
         counts_padding_(context.node().attr_int("count_include_pad", 0) != 0),
         p_(static_cast<double>(context.node().attr_int("p", 2))) {}
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
-  }
-
  private:
+  friend FloatKernel<MeanPoolKernel<kMean>>;
   template <class T>
   void compute(KernelCall& call) const {
     const Tensor& x = call.input(0);
@@ -167,15 +164,12 @@ class MeanPoolKernel : public Kernel {
 enum class Global { kMax, kAverage, kNorm };
 
 template <Global kGlobal>
-class GlobalPoolKernel : public Kernel {
+class GlobalPoolKernel : public FloatKernel<GlobalPoolKernel<kGlobal>> {
  public:
   explicit GlobalPoolKernel(const KernelContext& context) : p_(static_cast<double>(context.node().attr_int("p", 2))) {}
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
-  }
-
  private:
+  friend FloatKernel<GlobalPoolKernel<kGlobal>>;
   template <class T>
   void compute(KernelCall& call) const {
     const Tensor& x = call.input(0);
@@ -204,18 +198,15 @@ class GlobalPoolKernel : public Kernel {
 };
 
 // X, I (indices into the flattened output), output_shape.
-class MaxUnpoolKernel : public Kernel {
+class MaxUnpoolKernel : public FloatKernel<MaxUnpoolKernel> {
  public:
   explicit MaxUnpoolKernel(const KernelContext& context)
       : kernel_(context.node().attr_ints("kernel_shape")),
         strides_(context.node().attr_ints("strides")),
         pads_(context.node().attr_ints("pads")) {}
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
-  }
-
  private:
+  friend FloatKernel<MaxUnpoolKernel>;
   // Indices are those of the pooling's own input, that is of the shape the attributes give; a larger output_shape
   // places that at its origin.
   template <class T>

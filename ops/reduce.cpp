@@ -205,19 +205,25 @@ struct Reduction {
   }
 };
 
+// Reduces all elements of `in` into `total`, without finishing.
 template <class R, class T>
-void reduce(const Reduction& r, const Tensor& in, Tensor& out, const BufferRef& memory) {
+void reduce_into(const Reduction& r, const Tensor& in, ComputeType<T>* total, int64_t count) {
   using C = ComputeType<T>;
-  const T* x = in.data<T>();
-  T* y = out.mutable_data<T>();
-  C* total = memory ? reinterpret_cast<C*>(memory->data()) : reinterpret_cast<C*>(y);
-  const int64_t n = out.count();
-  std::fill_n(total, n, R::template identity<C>());
+  std::fill_n(total, count, R::template identity<C>());
   r.parallel([&](int64_t begin, int64_t end) {
-    for_each_row(r.loop, begin, end, x, [&](const C* row, int64_t m, int64_t at, int64_t stride) {
+    for_each_row(r.loop, begin, end, in.data<T>(), [&](const C* row, int64_t m, int64_t at, int64_t stride) {
       accumulate<R>(row, m, total + at, stride);
     });
   });
+}
+
+template <class R, class T>
+void reduce(const Reduction& r, const Tensor& in, Tensor& out, const BufferRef& memory) {
+  using C = ComputeType<T>;
+  T* y = out.mutable_data<T>();
+  C* total = memory ? reinterpret_cast<C*>(memory->data()) : reinterpret_cast<C*>(y);
+  const int64_t n = out.count();
+  reduce_into<R, T>(r, in, total, n);
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(R::finish(total[i], r.count));
 }
 
@@ -226,18 +232,17 @@ template <class T>
 void reduce_log_sum_exp(const Reduction& r, const Tensor& in, Tensor& out) {
   using C = ComputeType<T>;
   const auto n = static_cast<size_t>(out.count());
-  std::vector<C> largest(n, MaxReduction::identity<C>());
+  std::vector<C> largest(n);
   std::vector<double> total(n, 0);
-  const T* x = in.data<T>();
-  for_each_row(r.loop, 0, r.loop.count(), x, [&](const C* row, int64_t m, int64_t at, int64_t stride) {
-    accumulate<MaxReduction>(row, m, largest.data() + at, stride);
-  });
+  reduce_into<MaxReduction, T>(r, in, largest.data(), out.count());
   const auto shift = [&](size_t i) { return std::isinf(largest[i]) ? 0.0 : static_cast<double>(largest[i]); };
-  for_each_row(r.loop, 0, r.loop.count(), x, [&](const C* row, int64_t m, int64_t at, int64_t stride) {
-    for (int64_t i = 0; i < m; ++i) {
-      const auto to = static_cast<size_t>(at + i * stride);
-      total[to] += std::exp(static_cast<double>(row[i]) - shift(to));
-    }
+  r.parallel([&](int64_t begin, int64_t end) {
+    for_each_row(r.loop, begin, end, in.data<T>(), [&](const C* row, int64_t m, int64_t at, int64_t stride) {
+      for (int64_t i = 0; i < m; ++i) {
+        const auto to = static_cast<size_t>(at + i * stride);
+        total[to] += std::exp(static_cast<double>(row[i]) - shift(to));
+      }
+    });
   });
   for (size_t i = 0; i < n; ++i)
     out.mutable_data<T>()[i] = static_cast<T>(static_cast<C>(std::log(total[i]) + shift(i)));

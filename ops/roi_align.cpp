@@ -13,7 +13,7 @@ namespace attune {
 namespace {
 
 // X (N, C, H, W), rois (R, 4) as x1, y1, x2, y2, batch_indices (R).
-class RoiAlignKernel : public Kernel {
+class RoiAlignKernel : public FloatKernel<RoiAlignKernel> {
  public:
   explicit RoiAlignKernel(const KernelContext& context)
       : height_(context.node().attr_int("output_height", 1)),
@@ -25,11 +25,8 @@ class RoiAlignKernel : public Kernel {
         half_pixel_(context.opset() >= 16 &&
                     context.node().attr_string("coordinate_transformation_mode", "half_pixel") == "half_pixel") {}
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
-  }
-
  private:
+  friend FloatKernel<RoiAlignKernel>;
   struct Region {
     double top, left, cell_height, cell_width;
     int64_t rows, columns;  // samples of a cell

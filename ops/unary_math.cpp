@@ -93,16 +93,6 @@ ATTUNE_STD_FUNCTION(Atanh, atanh);
 #undef ATTUNE_STD_FUNCTION
 
 template <class F>
-constexpr UnaryTable float_table() {
-  return unary_table<F, void, float, double, Float16, BFloat16>();
-}
-template <class F, auto kFunction>
-constexpr UnaryTable vector_table() {
-  UnaryTable table = float_table<F>();
-  set_vector_rows<kFunction>(table);
-  return table;
-}
-template <class F>
 constexpr UnaryTable numeric_table() {
   return unary_table<F, void, float, double, Float16, BFloat16, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
                      uint32_t, uint64_t>();

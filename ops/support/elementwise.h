@@ -162,6 +162,18 @@ constexpr void set_vector_rows(UnaryTable& table) {
   table[DataType::kBFloat16] = vector_row<kFunction, BFloat16>;
 }
 
+// Of all float types; plainly, or with a vectorised function for those up to 32 bits.
+template <class F>
+constexpr UnaryTable float_table() {
+  return unary_table<F, void, float, double, Float16, BFloat16>();
+}
+template <class F, auto kFunction>
+constexpr UnaryTable vector_table() {
+  UnaryTable table = float_table<F>();
+  set_vector_rows<kFunction>(table);
+  return table;
+}
+
 // Output 0 = f(input 0). `grain`: elements worth a thread.
 void run_unary(KernelCall& call, const UnaryTable& table, const Parameters& parameters, int64_t grain = kParallelGrain);
 // f over two tensors broadcast together. `out` is allocated by the caller with the shape they broadcast to.

@@ -61,6 +61,17 @@ class FloatResult {
   T* data_ = nullptr;
 };
 
+// A kernel that computes in float or double, as the type of its first input asks: Derived has
+// template <class T> void compute(KernelCall&) const.
+template <class Derived>
+class FloatKernel : public Kernel {
+ public:
+  void run(KernelCall& call) const final {
+    dispatch_float(call.input(0).type(),
+                   [&]<class T>() { static_cast<const Derived&>(*this).template compute<T>(call); });
+  }
+};
+
 // An input and an output of the same element type and number of elements.
 struct InputAndOutput {
   Tensor input, output;  // may share memory: elements are read before they are written
