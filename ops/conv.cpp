@@ -1,9 +1,8 @@
-// Conv (any number of spatial axes, groups, dilation), as a product with the unfolded input; ONNX Runtime's FusedConv.
+// Conv (any number of spatial axes, groups, dilation), as a product with the unfolded input.
 #include <fmt/format.h>
 
 #include "ops/op.h"
 #include "ops/support/float_tensor.h"
-#include "ops/support/linear.h"
 #include "ops/support/matrix_product.h"
 #include "ops/support/parallel_items.h"
 #include "ops/support/prepare.h"
@@ -12,23 +11,15 @@
 namespace attune {
 namespace {
 
-class ConvKernel : public Kernel {
+class ConvKernel final : public FloatKernel<ConvKernel> {
  public:
   explicit ConvKernel(const KernelContext& context)
       : attributes_(context.node()), groups_(context.node().attr_int("group", 1)) {}
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(0).type(), [&]<class T>() { compute<T>(call); });
-  }
-
   std::string implementation() const override { return product_.implementation(); }
 
- protected:
-  // Applied to the result; FusedConv's hook.
-  virtual void finish(KernelCall&, const Shape&, float*) const {}
-  virtual void finish(KernelCall&, const Shape&, double*) const {}
-
  private:
+  friend FloatKernel<ConvKernel>;
   template <class T>
   void compute(KernelCall& call) const {
     const Tensor &x = call.input(0), &w = call.input(1);
@@ -65,7 +56,6 @@ class ConvKernel : public Kernel {
         for (int64_t i = begin; i < end; ++i)
           for (int64_t p = 0; p < positions; ++p) y.data()[i * positions + p] += bias[i % w.dim(0)];
       });
-    finish(call, shape, y.data());
     y.store(call);
   }
 
@@ -99,36 +89,9 @@ class ConvKernel : public Kernel {
   MatrixProduct product_;
 };
 
-// X, W, B, Z: y = activation(conv + Z).
-class FusedConvKernel : public ConvKernel {
- public:
-  explicit FusedConvKernel(const KernelContext& context) : ConvKernel(context) {
-    const std::string name = context.node().attr_string("activation", "");
-    if (name.empty()) return;
-    if (name != "Relu" && name != "Tanh" && name != "Sigmoid")
-      throw Error(Error::Kind::kUnsupported, fmt::format("activation '{}'", name));
-    activation_ = name == "Relu" ? Activation::kRelu : name == "Tanh" ? Activation::kTanh : Activation::kSigmoid;
-  }
-
- private:
-  void finish(KernelCall& call, const Shape& shape, float* y) const override {
-    if (const Tensor* z = call.optional_input(3)) {
-      if (!(z->shape() == shape)) fail_input(3, shape.to_string(), z->shape().to_string());
-      const FloatView<float> addend(*z, call.pool());
-      for (int64_t i = 0; i < shape.count(); ++i) y[i] += addend[i];
-    }
-    activate(activation_, y, shape.count());
-  }
-  void finish(KernelCall&, const Shape&, double*) const override { fail_type(DataType::kDouble); }
-
-  Activation activation_ = Activation::kNone;
-};
-
 }  // namespace
 
 std::vector<OpDef> ops_in_conv();
-std::vector<OpDef> ops_in_conv() {
-  return {{"", "Conv", 1, prepare<ConvKernel>}, {"com.microsoft", "FusedConv", 1, prepare<FusedConvKernel>}};
-}
+std::vector<OpDef> ops_in_conv() { return {{"", "Conv", 1, prepare<ConvKernel>}}; }
 
 }  // namespace attune

@@ -86,14 +86,12 @@ bool PreparedGraph::expand_schema_functions() {
   } catch (const Error&) {
     // What contradicts is reported when it runs.
   }
-  bool changed = false;
-  for (Node* node : missing) {
-    if (const auto body = schema_function(*node, opsets(*node))) {
-      replace(node, *body, fmt::format("{}.{}", node->domain(), node->type()));
-      changed = true;
-    }
-  }
-  return changed;
+  // All before any is replaced: a body may depend on the nodes around.
+  std::vector<std::pair<Node*, Function>> found;
+  for (Node* node : missing)
+    if (auto body = schema_function(*node, opsets(*node))) found.emplace_back(node, std::move(*body));
+  for (const auto& [node, body] : found) replace(node, body, fmt::format("{}.{}", node->domain(), node->type()));
+  return !found.empty();
 }
 
 void PreparedGraph::replace(Node* call, const Function& function, const std::string& key) {

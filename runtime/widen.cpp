@@ -111,7 +111,6 @@ bool computes(const Node& node) {
                                                               "TopK"};
   static const std::unordered_set<std::string_view> kOther{"BiasGelu",
                                                            "FastGelu",
-                                                           "FusedConv",
                                                            "FusedGemm",
                                                            "FusedMatMul",
                                                            "Gelu",

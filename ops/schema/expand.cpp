@@ -8,6 +8,7 @@
 #include "graph/io/reader.h"
 #include "graph/io/writer.h"
 #include "ops/schema/attention_forms.h"
+#include "ops/schema/convolution_forms.h"
 #include "ops/schema/quantized_forms.h"
 #include "ops/schema/schemas.h"
 
@@ -96,11 +97,13 @@ void define_outputs(onnx::FunctionProto& body) {
   }
 }
 
-// Attentions of other domains run as ours, quantised operators as standard ones; nothing where they can't.
+// Attentions of other domains run as ours, quantised operators and convolutions as standard ones; nothing where they
+// can't.
 std::optional<Function> form_of(const Node& node, const std::map<std::string, int64_t>& opset_imports) {
   try {
-    auto form = quantized_form(node);
-    return form ? form : attention_form(node, imported(opset_imports, ""));
+    if (auto form = quantized_form(node)) return form;
+    if (auto form = convolution_form(node)) return form;
+    return attention_form(node, imported(opset_imports, ""));
   } catch (const Error& e) {
     if (e.kind() != Error::Kind::kUnsupported) throw;
     return std::nullopt;

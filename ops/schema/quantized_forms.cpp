@@ -5,48 +5,24 @@
 #include <algorithm>
 #include <array>
 
-#include "ops/schema/body_builder.h"
+#include "ops/schema/node_form.h"
 
 namespace attune {
 namespace {
 
-// Has blocked DequantizeLinear and 4-bit integers.
-constexpr int64_t kOpset = 21;
-
-[[noreturn]] void refuse(std::string reason) { throw Error(Error::Kind::kUnsupported, std::move(reason)); }
-
-class QuantizedForm : public BodyBuilder {
+class QuantizedForm : public NodeForm {
  public:
-  QuantizedForm(const Node& node, Graph& body) : BodyBuilder(body, kOpset), node_(node) {
-    for (size_t i = 0; i < node.inputs().size(); ++i) {
-      const Value* v = node.input(i);
-      inputs_.push_back(body.add_input(fmt::format("input{}", i), v ? v->type() : ValueType()));
-    }
-  }
+  using NodeForm::NodeForm;
 
-  const Node& node() const { return node_; }
-  size_t input_count() const { return inputs_.size(); }
-  Value* in(size_t i) const { return node_.input(i) ? inputs_.at(i) : nullptr; }
   // Input i by the scale and zero point that follow it.
   Value* dequantized(size_t i) { return op("DequantizeLinear", {in(i), in(i + 1), in(i + 2)}); }
   // x by the scale at input i and the zero point after it.
   Value* quantized(Value* x, size_t i) { return op("QuantizeLinear", {x, in(i), in(i + 1)}); }
   // The integers of input i as floats; 0 where it is left out.
   Value* code(size_t i) { return in(i) ? cast(in(i), DataType::kFloat) : number(0, DataType::kFloat); }
-  // The node's own attributes of these names.
-  Attributes attributes(std::initializer_list<const char*> names) const {
-    Attributes found;
-    for (const char* name : names)
-      if (const auto it = node_.attributes().find(name); it != node_.attributes().end()) found.insert(*it);
-    return found;
-  }
   void refuse_channels_last() const {
-    if (node_.attr_int("channels_last", 0) != 0) refuse("channels_last");
+    if (node().attr_int("channels_last", 0) != 0) refuse("channels_last");
   }
-
- private:
-  const Node& node_;
-  std::vector<Value*> inputs_;
 };
 
 // ---- operators on quantised tensors: A, A_scale, A_zero_point ...
@@ -186,10 +162,7 @@ Value* matmul_nbits_form(QuantizedForm& f) {
   return f.graph().add_node("ai.attune", "Linear", std::move(inputs), 1, {{"transposed", int64_t{1}}})->output();
 }
 
-struct Form {
-  std::string_view type;
-  Value* (*build)(QuantizedForm&);
-};
+using Form = FormOf<QuantizedForm>;
 constexpr std::array kForms{Form{"MatMulNBits", matmul_nbits_form},
                             Form{"QGemm", gemm_form},
                             Form{"QLinearAdd", add_form},
@@ -206,18 +179,7 @@ constexpr std::array kForms{Form{"MatMulNBits", matmul_nbits_form},
 }  // namespace
 
 std::optional<Function> quantized_form(const Node& node) {
-  if (node.domain() != "com.microsoft") return std::nullopt;
-  const auto form = std::find_if(kForms.begin(), kForms.end(), [&](const Form& f) { return f.type == node.type(); });
-  if (form == kForms.end()) return std::nullopt;
-  Function f;
-  f.domain = "ai.attune.form";
-  f.name = node.type();
-  f.opset_imports = {{"", kOpset}, {"ai.attune", 1}};
-  f.body = std::make_shared<Graph>();
-  QuantizedForm builder(node, *f.body);
-  f.body->add_output(form->build(builder));
-  f.body->erase_unused();
-  return f;
+  return node.domain() == "com.microsoft" ? build_form<QuantizedForm>(node, kForms) : std::nullopt;
 }
 
 }  // namespace attune
