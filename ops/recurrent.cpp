@@ -1,4 +1,4 @@
-// RNN, GRU, LSTM: one product for the inputs of all steps, then a product with the state for each step. ONNX Runtime's
+// RNN, GRU, LSTM: one product for the inputs of many steps, then a product with the state for each step. ONNX Runtime's
 // DynamicQuantizeLSTM has 8-bit weights for both; the states of all rows are quantised together, as it does on one
 // thread (on several it takes the rows of each thread together).
 #include <fmt/format.h>
@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "ops/op.h"
+#include "ops/support/dnnl_lstm.h"
 #include "ops/support/float_tensor.h"
 #include "ops/support/parallel_items.h"
 #include "ops/support/recurrent.h"
+#include "ops/support/recurrent_cell.h"
 
 namespace attune {
 namespace {
-
-enum class Cell { kRnn, kGru, kLstm };
 
 // Inputs X, W, R, B, sequence_lens, initial_h, initial_c, P; of DynamicQuantizeLSTM W_scale, W_zero_point, R_scale,
 // R_zero_point too.
@@ -33,29 +33,21 @@ struct Weights {
       : input(w, direction), recurrent(r, direction) {}
   Projection input, recurrent;
   std::unique_ptr<Projection> candidate;
+  std::unique_ptr<onednn::Lstm> primitive;  // for many rows; null where it doesn't serve
 };
 
-class RecurrentKernel : public Kernel {
+class RecurrentKernel : public FloatKernel<RecurrentKernel> {
  public:
   RecurrentKernel(Cell cell, bool quantized, const KernelContext& context)
-      : cell_(cell),
-        gates_(cell == Cell::kRnn   ? 1
-               : cell == Cell::kGru ? 3
-                                    : 4),
+      : direction_(context.node().attr_string("direction", "forward")),
+        directions_(direction_ == "bidirectional" ? 2 : 1),
+        cell_(cell, context.node(), static_cast<size_t>(directions_)),
+        gates_(cell_.gates()),
         hidden_(context.node().attr_int("hidden_size", 0)),
         batch_first_(context.node().attr_int("layout", 0) != 0),
-        reset_after_(cell == Cell::kGru && context.node().attr_int("linear_before_reset", 0) != 0),
-        coupled_(context.node().attr_int("input_forget", 0) != 0),
-        clip_(context.node().attr_float("clip", 0.0F)) {
-    const Node& node = context.node();
-    const std::string direction = node.attr_string("direction", "forward");
-    if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
-      throw Error(Error::Kind::kInvalidModel, fmt::format("unknown direction '{}'", direction));
-    directions_ = direction == "bidirectional" ? 2 : 1;
-    reverse_ = {direction == "reverse", true};
-    static const std::array<std::vector<std::string>, 3> kDefaults{
-        {{"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}}};
-    activations_ = cell_activations(node, static_cast<size_t>(directions_), kDefaults[static_cast<size_t>(cell)]);
+        reset_after_(cell == Cell::kGru && context.node().attr_int("linear_before_reset", 0) != 0) {
+    if (direction_ != "forward" && direction_ != "reverse" && direction_ != "bidirectional")
+      throw Error(Error::Kind::kInvalidModel, fmt::format("unknown direction '{}'", direction_));
     const Tensor *w = context.constant(kW), *r = context.constant(kR);
     if (quantized) {
       weights_ = quantized_weights(context);
@@ -65,15 +57,18 @@ class RecurrentKernel : public Kernel {
     }
   }
 
-  void run(KernelCall& call) const override {
-    dispatch_float(call.input(kX).type(), [&]<class T>() { compute<T>(call); });
-  }
   bool uses_input(size_t i) const override {
     return !weights_ || (i != kW && i != kR && i != kWScale && i != kWZero && i != kRScale && i != kRZero);
   }
-  std::string implementation() const override { return "projections"; }
+  std::string implementation() const override {
+    const std::string primitive =
+        weights_ && weights_->front().primitive ? weights_->front().primitive->implementation() : "";
+    return primitive.empty() ? "projections" : primitive;
+  }
 
  private:
+  friend FloatKernel<RecurrentKernel>;
+
   std::vector<Weights> make_weights(const Tensor& w, const Tensor& r, const KernelOptions& options) const {
     expect_rank(w, kW, 3);
     expect_rank(r, kR, 3);
@@ -86,8 +81,12 @@ class RecurrentKernel : public Kernel {
                              hidden_ ? hidden_ : hidden),
                  r.shape().to_string());
     std::vector<Weights> all;
-    const int64_t split = cell_ == Cell::kGru && !reset_after_ ? 2 * hidden : gates_ * hidden;
+    const int64_t split = cell_.cell() == Cell::kGru && !reset_after_ ? 2 * hidden : gates_ * hidden;
     for (int64_t d = 0; d < directions_; ++d) all.emplace_back(w, r, d, split, options);
+    if (cell_.cell() == Cell::kLstm && cell_.plain() && options.pack_weights && w.type() == DataType::kFloat)
+      for (int64_t d = 0; d < directions_; ++d)
+        all[static_cast<size_t>(d)].primitive =
+            std::make_unique<onednn::Lstm>(matrix_slice(w, d, 0, w.dim(1)), matrix_slice(r, d, 0, r.dim(1)));
     return all;
   }
 
@@ -114,6 +113,8 @@ class RecurrentKernel : public Kernel {
     return all;
   }
 
+  bool backwards(int64_t direction) const { return direction == 1 || direction_ == "reverse"; }
+
   template <class T>
   struct Run {
     int64_t steps, batch, inputs, hidden;
@@ -124,6 +125,10 @@ class RecurrentKernel : public Kernel {
     T* y = nullptr;
     int64_t y_step = 0, y_direction = 0, y_row = 0;
     BufferPool* pool = nullptr;
+
+    bool ragged() const {
+      return std::any_of(lengths.begin(), lengths.end(), [&](int64_t n) { return n < steps; });
+    }
   };
 
   template <class T>
@@ -146,8 +151,7 @@ class RecurrentKernel : public Kernel {
     run.y_step = batch_first_ ? directions_ * run.hidden : directions_ * run.batch * run.hidden;
     run.y_direction = batch_first_ ? run.hidden : run.batch * run.hidden;
     run.y_row = batch_first_ ? run.steps * directions_ * run.hidden : run.hidden;
-    const bool ragged = std::any_of(run.lengths.begin(), run.lengths.end(), [&](int64_t n) { return n < run.steps; });
-    if (ragged) std::fill_n(run.y, y_shape.count(), T{0});
+    if (run.ragged()) std::fill_n(run.y, y_shape.count(), T{0});
 
     std::vector<Weights> made;
     if (!weights_) made = make_weights(call.input(kW), call.input(kR), {.pack_weights = false, .panel_store = nullptr});
@@ -157,7 +161,7 @@ class RecurrentKernel : public Kernel {
     for (int64_t d = 0; d < directions_; ++d) run_direction(run, weights[static_cast<size_t>(d)], d);
     y.store(call);
     store_state(call, 1, type, run, run.h);
-    if (cell_ == Cell::kLstm) store_state(call, 2, type, run, run.c);
+    if (cell_.cell() == Cell::kLstm) store_state(call, 2, type, run, run.c);
   }
 
   template <class T>
@@ -168,7 +172,7 @@ class RecurrentKernel : public Kernel {
       return FloatView<T>(t, run.pool);
     };
     run.biases = view(kB, {directions_, 2 * gates_ * run.hidden});
-    if (cell_ == Cell::kLstm) run.peepholes = view(kPeepholes, {directions_, 3 * run.hidden});
+    if (cell_.cell() == Cell::kLstm) run.peepholes = view(kPeepholes, {directions_, 3 * run.hidden});
     run.lengths.assign(static_cast<size_t>(run.batch), run.steps);
     if (const Tensor* lengths = call.optional_input(kLengths)) {
       if (lengths->count() != run.batch)
@@ -189,7 +193,7 @@ class RecurrentKernel : public Kernel {
                         to.data() + (d * run.batch + b) * run.hidden);
     };
     state(kInitialH, run.h);
-    if (cell_ == Cell::kLstm) state(kInitialC, run.c);
+    if (cell_.cell() == Cell::kLstm) state(kInitialC, run.c);
   }
 
   static Tensor swap_leading_axes(const Tensor& x, BufferPool* pool) {
@@ -217,8 +221,32 @@ class RecurrentKernel : public Kernel {
     to.store(call);
   }
 
+  // By oneDNN, where it serves and is faster (measured, see docs/decisions/recurrent.md); false if not.
+  bool run_primitive(Run<float>& run, const Weights& w, int64_t d) const {
+    constexpr int64_t kRows = 8;
+    if (!w.primitive || run.peepholes || run.batch < kRows || run.steps == 0 || run.ragged()) return false;
+    const int64_t state = run.batch * run.hidden;
+    const bool dense = run.y_step == state && run.y_row == run.hidden;
+    Tensor results;
+    float* y = run.y;
+    if (!dense) {
+      results = Tensor::allocate(DataType::kFloat, {run.steps, run.batch, run.hidden}, run.pool);
+      y = results.mutable_data<float>();
+    }
+    const onednn::LstmCall call{run.x.data(), run.biases ? run.biases.data() + d * 8 * run.hidden : nullptr,
+                                run.h.data() + d * state, run.c.data() + d * state, y};
+    if (!w.primitive->run(call, run.steps, run.batch, backwards(d), run.pool)) return false;
+    for (int64_t t = 0; !dense && t < run.steps; ++t)
+      for (int64_t b = 0; b < run.batch; ++b)
+        std::copy_n(y + t * state + b * run.hidden, run.hidden,
+                    run.y + t * run.y_step + d * run.y_direction + b * run.y_row);
+    return true;
+  }
+
   template <class T>
   void run_direction(Run<T>& run, const Weights& w, int64_t d) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (run_primitive(run, w, d)) return;
     const int64_t hidden = run.hidden, width = gates_ * hidden, batch = run.batch;
     // Both biases go with the input, but the recurrent bias of GRU's candidate if the reset gate comes after it.
     std::vector<T> input_bias, recurrent_bias;
@@ -233,8 +261,6 @@ class RecurrentKernel : public Kernel {
       }
     }
     const auto pointer = [](const std::vector<T>& v) { return v.empty() ? nullptr : v.data(); };
-    Tensor gates = Tensor::allocate(kDataTypeOf<T>, {run.steps * batch, width}, run.pool);
-    w.input.run(run.x.data(), run.steps * batch, gates.template mutable_data<T>(), pointer(input_bias), run.pool);
     const int64_t products = w.candidate ? 2 * hidden : width;
     Tensor recurrent = Tensor::allocate(kDataTypeOf<T>, {batch, products + hidden}, run.pool);
     T* from_state = recurrent.template mutable_data<T>();
@@ -242,9 +268,19 @@ class RecurrentKernel : public Kernel {
     Tensor reset = Tensor::allocate(kDataTypeOf<T>, {batch, hidden}, run.pool);
 
     T* h = run.h.data() + d * batch * hidden;
-    T* c = cell_ == Cell::kLstm ? run.c.data() + d * batch * hidden : nullptr;
-    const bool backwards = reverse_[static_cast<size_t>(d)];
+    T* c = cell_.cell() == Cell::kLstm ? run.c.data() + d * batch * hidden : nullptr;
+    const T* peepholes = run.peepholes ? run.peepholes.data() + d * 3 * hidden : nullptr;
+    const bool backwards = this->backwards(d);
+    const int64_t at_once = backwards && run.ragged() ? run.steps : steps_at_once<T>(run, width);
+    Tensor gates = Tensor::allocate(kDataTypeOf<T>, {at_once * batch, width}, run.pool);
+    int64_t first = 0;  // the step whose products `gates` begins with
     for (int64_t s = 0; s < run.steps; ++s) {
+      if (s % at_once == 0) {
+        const int64_t n = std::min(at_once, run.steps - s);
+        first = backwards ? run.steps - s - n : s;
+        w.input.run(run.x.data() + first * batch * run.inputs, n * batch, gates.template mutable_data<T>(),
+                    pointer(input_bias), run.pool);
+      }
       w.recurrent.run(h, batch, from_state, pointer(recurrent_bias), run.pool);
       const auto each_row = [&](auto&& f) {
         parallel_items(batch, 16 * hidden, [&](int64_t begin, int64_t end) {
@@ -252,102 +288,39 @@ class RecurrentKernel : public Kernel {
             const int64_t length = run.lengths[static_cast<size_t>(b)];
             if (s >= length) continue;
             const int64_t t = backwards ? length - 1 - s : s;
-            f(b, t, gates.template mutable_data<T>() + (t * batch + b) * width);
+            T* g = gates.template mutable_data<T>() + ((t - first) * batch + b) * width;
+            f(b, t,
+              CellRow<T>{d, hidden, g, from_state + b * products, w.candidate ? candidate + b * hidden : nullptr,
+                         peepholes, h + b * hidden, c ? c + b * hidden : nullptr});
           }
         });
       };
       if (w.candidate) {
         T* r = reset.template mutable_data<T>();
-        each_row([&](int64_t b, int64_t, T* g) {
-          add(g, from_state + b * products, 2 * hidden);
-          activation(d, 0).apply(g, 2 * hidden, clip_);
-          for (int64_t i = 0; i < hidden; ++i) r[b * hidden + i] = g[hidden + i] * h[b * hidden + i];
-        });
+        each_row([&](int64_t b, int64_t, const CellRow<T>& row) { cell_.reset_state(row, r + b * hidden); });
         w.candidate->run(r, batch, candidate, nullptr, run.pool);
       }
-      each_row([&](int64_t b, int64_t t, T* g) {
-        T* state = h + b * hidden;
-        switch (cell_) {
-          case Cell::kRnn:
-            step_rnn(d, hidden, g, from_state + b * products, state);
-            break;
-          case Cell::kGru:
-            step_gru(d, hidden, g, w.candidate ? nullptr : from_state + b * products, candidate + b * hidden, state);
-            break;
-          case Cell::kLstm:
-            step_lstm(d, hidden, g, from_state + b * products,
-                      run.peepholes ? run.peepholes.data() + d * 3 * hidden : nullptr, state, c + b * hidden);
-            break;
-        }
-        std::copy_n(state, hidden, run.y + t * run.y_step + d * run.y_direction + b * run.y_row);
+      each_row([&](int64_t b, int64_t t, const CellRow<T>& row) {
+        cell_.step(row);
+        std::copy_n(row.h, hidden, run.y + t * run.y_step + d * run.y_direction + b * run.y_row);
       });
     }
   }
 
+  // Steps whose inputs are multiplied at once: many enough for the weights to be worth reading, and few enough for the
+  // products to be in the cache when their steps come.
   template <class T>
-  static void add(T* to, const T* from, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+  static int64_t steps_at_once(const Run<T>& run, int64_t width) {
+    constexpr int64_t kBytes = 1 << 20, kRows = 48;
+    const int64_t rows = std::max(kRows, kBytes / (width * static_cast<int64_t>(sizeof(T))));
+    return std::clamp<int64_t>(rows / std::max<int64_t>(run.batch, 1), 1, std::max<int64_t>(run.steps, 1));
   }
 
-  const CellActivation& activation(int64_t direction, size_t i) const {
-    return activations_[static_cast<size_t>(direction) * (activations_.size() / static_cast<size_t>(directions_)) + i];
-  }
-
-  // g: the gates' inputs, overwritten; r: the products with the state.
-  template <class T>
-  void step_rnn(int64_t d, int64_t n, T* g, const T* r, T* h) const {
-    add(g, r, n);
-    activation(d, 0).apply(g, n, clip_);
-    std::copy_n(g, n, h);
-  }
-
-  // Gates z, r, h. r null: z and r are done, and `candidate` is the recurrent part of h.
-  template <class T>
-  void step_gru(int64_t d, int64_t n, T* g, const T* r, const T* candidate, T* h) const {
-    T* new_state = g + 2 * n;
-    if (r) {
-      add(g, r, 2 * n);
-      activation(d, 0).apply(g, 2 * n, clip_);
-      for (int64_t i = 0; i < n; ++i) new_state[i] += g[n + i] * r[2 * n + i];
-    } else {
-      add(new_state, candidate, n);
-    }
-    activation(d, 1).apply(new_state, n, clip_);
-    for (int64_t i = 0; i < n; ++i) h[i] = (1 - g[i]) * new_state[i] + g[i] * h[i];
-  }
-
-  // Gates i, o, f, c; peepholes i, o, f.
-  template <class T>
-  void step_lstm(int64_t d, int64_t n, T* g, const T* r, const T* peepholes, T* h, T* c) const {
-    T *input = g, *output = g + n, *forget = g + 2 * n, *cell = g + 3 * n;
-    add(g, r, 4 * n);
-    if (peepholes)
-      for (int64_t i = 0; i < n; ++i) {
-        input[i] += peepholes[i] * c[i];
-        forget[i] += peepholes[2 * n + i] * c[i];
-      }
-    activation(d, 0).apply(input, n, clip_);
-    if (coupled_) {
-      for (int64_t i = 0; i < n; ++i) forget[i] = 1 - input[i];
-    } else {
-      activation(d, 0).apply(forget, n, clip_);
-    }
-    activation(d, 1).apply(cell, n, clip_);
-    for (int64_t i = 0; i < n; ++i) c[i] = forget[i] * c[i] + input[i] * cell[i];
-    if (peepholes)
-      for (int64_t i = 0; i < n; ++i) output[i] += peepholes[n + i] * c[i];
-    activation(d, 0).apply(output, n, clip_);
-    std::copy_n(c, n, h);
-    activation(d, 2).apply(h, n, clip_);
-    for (int64_t i = 0; i < n; ++i) h[i] *= output[i];
-  }
-
-  Cell cell_;
-  int64_t gates_, hidden_, directions_ = 1;
-  bool batch_first_, reset_after_, coupled_;
-  float clip_;
-  std::array<bool, 2> reverse_{};
-  std::vector<CellActivation> activations_;
+  std::string direction_;
+  int64_t directions_;
+  RecurrentCell cell_;
+  int64_t gates_, hidden_;
+  bool batch_first_, reset_after_;
   std::optional<std::vector<Weights>> weights_;
 };
 

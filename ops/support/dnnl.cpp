@@ -1,24 +1,10 @@
 #include "ops/support/dnnl.h"
 
-#include <fmt/format.h>
 #include <omp.h>
 
-#include <oneapi/dnnl/dnnl.hpp>
-#include <unordered_map>
-
-#include "graph/error.h"
+#include "ops/support/dnnl_internal.h"
 
 namespace attune::onednn {
-namespace {
-
-template <class F>
-decltype(auto) guarded(const char* what, F&& f) {
-  try {
-    return std::forward<F>(f)();
-  } catch (const dnnl::error& e) {
-    throw Error(Error::Kind::kInternal, fmt::format("oneDNN {} ({}): {}", version(), what, e.what()));
-  }
-}
 
 // Never destroyed: kernels may outlive static objects.
 const dnnl::engine& engine() {
@@ -30,6 +16,14 @@ dnnl::stream& stream() {
   thread_local dnnl::stream s(engine());
   return s;
 }
+
+dnnl::primitive_attr base_attributes() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+namespace {
 
 dnnl::memory::data_type type_of(DataType type) {
   using T = dnnl::memory::data_type;
@@ -54,28 +48,6 @@ dnnl::memory::data_type type_of(DataType type) {
 dnnl::memory::dims dims_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 dnnl::memory::desc describe(const Operand& o) { return {dims_of(o.sizes), type_of(o.type), dims_of(o.strides)}; }
-
-dnnl::primitive_attr base_attributes() {
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attributes;
-}
-
-bool is_reference(const char* implementation) {
-  return std::string_view(implementation).find("ref") != std::string_view::npos;
-}
-
-// Memory over data that oneDNN only reads where it is an input.
-dnnl::memory wrap(const dnnl::memory::desc& desc, const void* data) {
-  return {desc, engine(), const_cast<void*>(data)};
-}
-
-BufferRef scratch(size_t bytes, BufferPool* pool) {
-  if (bytes == 0) return {};
-  return pool ? pool->acquire(bytes) : BufferRef::allocate(bytes);
-}
-
-void* address(const BufferRef& buffer) { return buffer ? buffer->data() : nullptr; }
 
 }  // namespace
 

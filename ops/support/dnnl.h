@@ -1,5 +1,5 @@
-// oneDNN behind types of our own: dnnl.cpp is the only file that includes its headers, and the only place where
-// dnnl::error is caught (it becomes Error(kInternal) with oneDNN's message).
+// oneDNN behind types of our own: only dnnl*.cpp include its headers and catch dnnl::error (it becomes Error(kInternal)
+// with oneDNN's message).
 //
 // Primitives are immutable and shared; scratch memory comes from the caller's pool. A primitive that oneDNN would run
 // with its reference implementation is refused: make() gives null, and the caller has another way.

@@ -3,114 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 
 #include "ops/support/dynamic_quantize.h"
 #include "ops/support/float_tensor.h"
 #include "ops/support/parallel_items.h"
 
 namespace attune {
-namespace {
-
-bool equal_names(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
-    return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
-  });
-}
-
-}  // namespace
-
-CellActivation::CellActivation(std::string_view name) {
-  static constexpr std::array<std::string_view, 11> kNames{
-      "Relu",       "Tanh",        "Sigmoid", "Affine",   "LeakyRelu", "ThresholdedRelu",
-      "ScaledTanh", "HardSigmoid", "Elu",     "Softsign", "Softplus"};
-  const auto i = std::find_if(kNames.begin(), kNames.end(), [&](auto n) { return equal_names(n, name); });
-  if (i == kNames.end()) throw Error(Error::Kind::kInvalidModel, fmt::format("unknown activation '{}'", name));
-  kind_ = static_cast<Kind>(i - kNames.begin());
-  if (kind_ == Kind::kLeakyRelu) alpha_ = 0.01F;
-  if (kind_ == Kind::kHardSigmoid) alpha_ = 0.2F, beta_ = 0.5F;
-}
-
-bool CellActivation::takes_alpha() const {
-  return kind_ == Kind::kAffine || kind_ == Kind::kLeakyRelu || kind_ == Kind::kThresholdedRelu ||
-         kind_ == Kind::kScaledTanh || kind_ == Kind::kHardSigmoid || kind_ == Kind::kElu;
-}
-
-bool CellActivation::takes_beta() const {
-  return kind_ == Kind::kAffine || kind_ == Kind::kScaledTanh || kind_ == Kind::kHardSigmoid;
-}
-
-template <class T>
-T CellActivation::evaluate(T x) const {
-  const T alpha = alpha_, beta = beta_;
-  switch (kind_) {
-    case Kind::kRelu:
-      return std::max(x, T{0});
-    case Kind::kTanh:
-      return std::tanh(x);
-    case Kind::kSigmoid:
-      return 1 / (1 + std::exp(-x));
-    case Kind::kAffine:
-      return alpha * x + beta;
-    case Kind::kLeakyRelu:
-      return x >= 0 ? x : alpha * x;
-    case Kind::kThresholdedRelu:
-      return x > alpha ? x : T{0};
-    case Kind::kScaledTanh:
-      return alpha * std::tanh(beta * x);
-    case Kind::kHardSigmoid:
-      return std::clamp(alpha * x + beta, T{0}, T{1});
-    case Kind::kElu:
-      return x >= 0 ? x : alpha * std::expm1(x);
-    case Kind::kSoftsign:
-      return x / (1 + std::abs(x));
-    case Kind::kSoftplus:
-      return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
-  }
-  return x;
-}
-
-void CellActivation::apply(float* values, int64_t count, float clip) const {
-  if (clip > 0)
-    for (int64_t i = 0; i < count; ++i) values[i] = std::clamp(values[i], -clip, clip);
-  switch (kind_) {
-    case Kind::kRelu:
-      return activate(Activation::kRelu, values, count);
-    case Kind::kTanh:
-      return activate(Activation::kTanh, values, count);
-    case Kind::kSigmoid:
-      return activate(Activation::kSigmoid, values, count);
-    default:
-      for (int64_t i = 0; i < count; ++i) values[i] = evaluate(values[i]);
-  }
-}
-
-void CellActivation::apply(double* values, int64_t count, float clip) const {
-  const double limit = static_cast<double>(clip);
-  for (int64_t i = 0; i < count; ++i) values[i] = evaluate(clip > 0 ? std::clamp(values[i], -limit, limit) : values[i]);
-}
-
-std::vector<CellActivation> cell_activations(const Node& node, size_t directions,
-                                             const std::vector<std::string>& defaults) {
-  std::vector<std::string> names;
-  if (const auto* given = node.find<std::vector<std::string>>("activations")) names = *given;
-  if (names.empty())
-    for (size_t d = 0; d < directions; ++d) names.insert(names.end(), defaults.begin(), defaults.end());
-  if (names.size() != directions * defaults.size())
-    throw Error(Error::Kind::kInvalidModel,
-                fmt::format("expected {} activations, got {}", directions * defaults.size(), names.size()));
-  const auto* alphas = node.find<std::vector<float>>("activation_alpha");
-  const auto* betas = node.find<std::vector<float>>("activation_beta");
-  std::vector<CellActivation> all;
-  size_t next_alpha = 0, next_beta = 0;
-  for (const std::string& name : names) {
-    CellActivation& a = all.emplace_back(name);
-    if (a.takes_alpha() && alphas && next_alpha < alphas->size()) a.set_alpha((*alphas)[next_alpha++]);
-    if (a.takes_beta() && betas && next_beta < betas->size()) a.set_beta((*betas)[next_beta++]);
-  }
-  return all;
-}
 
 Projection::Projection(const Tensor& weights, const KernelOptions& options) {
   if (LinearWeights::serves(weights)) {

@@ -1,4 +1,4 @@
-// Parts of RNN, GRU and LSTM: activation functions, and projections by constant or computed weights.
+// The products of RNN, GRU and LSTM, by constant or computed weights.
 #pragma once
 
 #include <memory>
@@ -10,45 +10,6 @@
 #include "ops/support/linear.h"
 
 namespace attune {
-
-// An activation of the recurrent operators, with its alpha and beta.
-class CellActivation {
- public:
-  // The names of ONNX, any case. Throws Error(kInvalidModel) for others.
-  explicit CellActivation(std::string_view name);
-  bool takes_alpha() const;
-  bool takes_beta() const;
-  void set_alpha(float alpha) { alpha_ = alpha; }
-  void set_beta(float beta) { beta_ = beta; }
-
-  // values[i] = activation(clamp(values[i], -clip, clip)); clip 0: no clamp.
-  void apply(float* values, int64_t count, float clip) const;
-  void apply(double* values, int64_t count, float clip) const;
-
- private:
-  enum class Kind {
-    kRelu,
-    kTanh,
-    kSigmoid,
-    kAffine,
-    kLeakyRelu,
-    kThresholdedRelu,
-    kScaledTanh,
-    kHardSigmoid,
-    kElu,
-    kSoftsign,
-    kSoftplus
-  };
-  template <class T>
-  T evaluate(T x) const;
-  Kind kind_;
-  float alpha_ = 1, beta_ = 0;
-};
-
-// The activations of all directions (`per_direction` each), from the attributes activations, activation_alpha and
-// activation_beta; `defaults` if there are none. Throws Error(kInvalidModel) where the number is wrong.
-std::vector<CellActivation> cell_activations(const Node& node, size_t directions,
-                                             const std::vector<std::string>& defaults);
 
 // 8-bit weights of all directions: values (D, K, N), scales (D) or (D, N), zero points as the scales, or left out.
 struct QuantizedDirections {

@@ -49,8 +49,7 @@ HWY_INLINE Vec sigmoid_of(Tag d, Vec x) {
   const Vec one = hn::Set(d, 1.0f);
   // exp(-|x|) can't overflow: sigmoid(-x) = 1 - sigmoid(x).
   const Vec e = exp_of(d, hn::Neg(hn::Abs(x)));
-  const Vec denominator = hn::Add(one, e);
-  const Vec s = hn::IfThenElse(hn::Ge(x, hn::Zero(d)), hn::Div(one, denominator), hn::Div(e, denominator));
+  const Vec s = hn::Div(hn::IfThenElse(hn::Ge(x, hn::Zero(d)), one, e), hn::Add(one, e));
   return hn::IfThenElse(hn::IsNaN(x), x, s);
 }
 

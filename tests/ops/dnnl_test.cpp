@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "ops/support/dnnl_lstm.h"
 #include "ops/support/product.h"
 #include "tests/ops/node_runner.h"
 
@@ -38,6 +39,20 @@ TEST(OneDnn, NoReferenceImplementation) {
     const auto primitive = onednn::MatMul::make(spec);
     ASSERT_NE(primitive, nullptr);
     EXPECT_EQ(primitive->implementation().find("ref"), std::string::npos) << primitive->implementation();
+  }
+}
+
+TEST(OneDnn, LstmHasNoReferenceImplementation) {
+  const int64_t inputs = 40, hidden = 64, steps = 5, batch = 32;
+  const onednn::Lstm lstm(random_tensor({4 * hidden, inputs}, 1), random_tensor({4 * hidden, hidden}, 2));
+  EXPECT_EQ(lstm.implementation(), "");
+  const Tensor x = random_tensor({steps, batch, inputs}, 3);
+  Tensor h = random_tensor({batch, hidden}, 4), c = h.clone(), y = Tensor::allocate(x.type(), {steps, batch, hidden});
+  const onednn::LstmCall call{x.data<float>(), nullptr, h.mutable_data<float>(), c.mutable_data<float>(),
+                              y.mutable_data<float>()};
+  if (lstm.run(call, steps, batch, false, nullptr)) {
+    EXPECT_EQ(lstm.implementation().find("ref"), std::string::npos) << lstm.implementation();
+    EXPECT_NE(lstm.implementation(), "");
   }
 }
 

@@ -14,11 +14,13 @@ struct Case {
   bool input_forget = false;
   bool batch_first = false;
   float clip = 0;
+  int64_t batch = 3;
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.type << ' ' << c.direction; }
 
-constexpr int64_t kSteps = 5, kBatch = 3, kInputs = 4, kHidden = 6;
+// More than a vector of each instruction set, and a rest.
+constexpr int64_t kSteps = 5, kInputs = 4, kHidden = 19;
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -89,14 +91,15 @@ TEST_P(Recurrent, FollowsTheEquations) {
                                                                              : c.type == "GRU" ? 3
                                                                                                : 4;
   const bool lstm = c.type == "LSTM";
-  const Tensor x = random_tensor({kSteps, kBatch, kInputs}, 1),
+  const int64_t batch = c.batch;
+  const Tensor x = random_tensor({kSteps, batch, kInputs}, 1),
                w = random_tensor({directions, gates * kHidden, kInputs}, 2),
                r = random_tensor({directions, gates * kHidden, kHidden}, 3),
                b = random_tensor({directions, 2 * gates * kHidden}, 4),
-               h0 = random_tensor({directions, kBatch, kHidden}, 5),
-               c0 = random_tensor({directions, kBatch, kHidden}, 6),
+               h0 = random_tensor({directions, batch, kHidden}, 5), c0 = random_tensor({directions, batch, kHidden}, 6),
                p = c.peepholes ? random_tensor({directions, 3 * kHidden}, 7) : Tensor();
-  const std::vector<int32_t> lengths = c.lengths ? std::vector<int32_t>{5, 2, 3} : std::vector<int32_t>{5, 5, 5};
+  std::vector<int32_t> lengths(static_cast<size_t>(batch), kSteps);
+  for (size_t i = 0; c.lengths && i < lengths.size(); ++i) lengths[i] = i % 3 == 0 ? 5 : i % 3 == 1 ? 2 : 3;
   // In the layout the node has: axes 0 and 1 swapped if the batch comes first.
   const auto swap = [&](const Tensor& t) {
     if (!c.batch_first) return t;
@@ -113,26 +116,26 @@ TEST_P(Recurrent, FollowsTheEquations) {
   if (lstm) attributes["input_forget"] = int64_t{c.input_forget};
   if (c.clip > 0) attributes["clip"] = c.clip;
   std::vector<Tensor> inputs{
-      swap(x), w, r, b, c.lengths ? Tensor::from<int32_t>({kBatch}, std::span(lengths)) : Tensor(), swap(h0)};
+      swap(x), w, r, b, c.lengths ? Tensor::from<int32_t>({batch}, std::span(lengths)) : Tensor(), swap(h0)};
   if (lstm) inputs.insert(inputs.end(), {swap(c0), p});
 
-  std::vector<double> y(static_cast<size_t>(kSteps * directions * kBatch * kHidden)), y_h, y_c;
+  std::vector<double> y(static_cast<size_t>(kSteps * directions * batch * kHidden)), y_h, y_c;
   const auto xs = x.to_double(), ws = w.to_double(), rs = r.to_double(), bs = b.to_double(), h_all = h0.to_double(),
              c_all = c0.to_double();
   const auto ps = p.defined() ? p.to_double() : std::vector<double>();
   for (int64_t d = 0; d < directions; ++d)
-    for (int64_t n = 0; n < kBatch; ++n) {
+    for (int64_t n = 0; n < batch; ++n) {
       const Reference reference{c, xs, ws, rs, bs, ps, gates, d};
-      const auto begin = (d * kBatch + n) * kHidden;
+      const auto begin = (d * batch + n) * kHidden;
       std::vector<double> h(h_all.begin() + begin, h_all.begin() + begin + kHidden),
           cell(c_all.begin() + begin, c_all.begin() + begin + kHidden);
       const int64_t length = lengths[static_cast<size_t>(n)];
       for (int64_t s = 0; s < length; ++s) {
         const int64_t t = c.direction == "reverse" || d == 1 ? length - 1 - s : s;
-        reference.step(xs.data() + (t * kBatch + n) * kInputs, h, cell);
+        reference.step(xs.data() + (t * batch + n) * kInputs, h, cell);
         for (int64_t i = 0; i < kHidden; ++i) {
           const int64_t at = c.batch_first ? ((n * kSteps + t) * directions + d) * kHidden + i
-                                           : ((t * directions + d) * kBatch + n) * kHidden + i;
+                                           : ((t * directions + d) * batch + n) * kHidden + i;
           y[static_cast<size_t>(at)] = h[static_cast<size_t>(i)];
         }
       }
@@ -166,7 +169,35 @@ INSTANTIATE_TEST_SUITE_P(Cases, Recurrent,
                                            Case{"LSTM", "reverse", false, true, true},
                                            Case{"LSTM", "forward", false, false, true, true},
                                            Case{"LSTM", "bidirectional", false, true, true, false, true},
-                                           Case{"LSTM", "forward", false, false, false, false, false, 0.3F}));
+                                           Case{"LSTM", "forward", false, false, false, false, false, 0.3F},
+                                           // The inputs of some steps at once, not of all.
+                                           Case{"GRU", "bidirectional", true, false, false, false, false, 0, 1500},
+                                           Case{"LSTM", "bidirectional", false, true, false, false, true, 0, 1500},
+                                           // Rows enough for oneDNN's primitive.
+                                           Case{"LSTM", "forward", false, false, false, false, false, 0, 40},
+                                           Case{"LSTM", "reverse", false, false, false, false, false, 0, 40},
+                                           Case{"LSTM", "bidirectional", false, false, false, false, true, 0, 40}));
+
+// Inputs beyond what exp can take saturate the gates; NaN stays in its row.
+TEST(Recurrent, LargeInputsAndNan) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const std::string type : {"RNN", "GRU", "LSTM"})
+    for (const int64_t after : {0, 1}) {
+      const int64_t gates = type == "RNN" ? 1 : type == "GRU" ? 3 : 4;
+      std::vector<float> ones(static_cast<size_t>(gates), 1), zeros(static_cast<size_t>(gates), 0);
+      Attributes attributes{{"hidden_size", int64_t{1}}};
+      if (type == "GRU") attributes["linear_before_reset"] = after;
+      const auto y = run_node({.type = type, .attributes = attributes, .opset = 14, .outputs = 2, .first_constant = 1},
+                              {Tensor::from<float>({1, 3, 1}, {1000, -1000, kNan}),
+                               Tensor::from<float>({1, gates, 1}, std::span<const float>(ones)),
+                               Tensor::from<float>({1, gates, 1}, std::span<const float>(zeros))});
+      const float* h = y[1].tensor().data<float>();
+      // RNN: tanh(x). GRU: z is 1 or 0, so the old state 0, or tanh(-1000). LSTM: sigmoid(x) tanh(sigmoid(x) tanh(x)).
+      EXPECT_NEAR(h[0], type == "RNN" ? 1 : type == "GRU" ? 0 : std::tanh(1.0F), 1e-6F) << type;
+      EXPECT_NEAR(h[1], type == "LSTM" ? 0 : -1, 1e-6F) << type;
+      EXPECT_TRUE(std::isnan(h[2])) << type;
+    }
+}
 
 TEST(Recurrent, RefusesLengthsBeyondTheSteps) {
   const Tensor x = random_tensor({2, 1, 3}, 1), w = random_tensor({1, 12, 3}, 2), r = random_tensor({1, 12, 4}, 3);

@@ -26,9 +26,9 @@ struct Part {
 
 const std::vector<Part>& parts() {
   static const std::vector<std::string_view> model = {"graph/"};
-  static const std::vector<std::string_view> kernels = {"graph/", "ops/", "ops/support/dnnl."};
-  static const std::vector<std::string_view> schemas = {"graph/",     "graph/io/",  "ops/", "ops/support/dnnl.",
-                                                        "ops/infer/", "ops/schema/"};
+  static const std::vector<std::string_view> kernels = {"graph/", "ops/", "ops/support/dnnl"};
+  static const std::vector<std::string_view> schemas = {"graph/",           "graph/io/",  "ops/",
+                                                        "ops/support/dnnl", "ops/infer/", "ops/schema/"};
   static const auto with = [](std::vector<std::string_view> list, std::string_view part) {
     list.push_back(part);
     return list;
@@ -37,7 +37,7 @@ const std::vector<Part>& parts() {
       {.path = "graph/", .may_include = model},
       {.path = "graph/io/", .may_include = {"graph/", "graph/io/"}, .onnx = true},
       {.path = "ops/", .may_include = kernels},
-      {.path = "ops/support/dnnl.", .may_include = kernels, .dnnl = true},
+      {.path = "ops/support/dnnl", .may_include = kernels, .dnnl = true},
       {.path = "ops/hosts/", .may_include = with(kernels, "ops/hosts/")},
       {.path = "ops/hosts/openvino/",
        .may_include = {"graph/", "ops/", "ops/infer/", "ops/hosts/", "ops/hosts/openvino/"}},
