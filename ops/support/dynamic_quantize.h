@@ -1,5 +1,5 @@
-// Quantisation of a whole tensor to uint8 by its range, as ONNX's DynamicQuantizeLinear defines it. Of nothing but zeros
-// the scale is 1, as in ONNX Runtime: the standard's formula gives 0 there, and 0/0 for the elements.
+// Quantisation of a whole tensor to uint8 by its range, as ONNX's DynamicQuantizeLinear defines it. Of nothing but
+// zeros the scale is 1, as in ONNX Runtime: the standard's formula gives 0 there, and 0/0 for the elements.
 #pragma once
 
 #include <cstdint>

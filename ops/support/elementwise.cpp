@@ -33,8 +33,13 @@ void run_binary(const BinaryTable& table, const Tensor& a, const Tensor& b, Tens
   const std::byte* x = a.raw();
   const std::byte* y = b.raw();
   std::byte* to = out.mutable_raw();
-  if (out.count() == 1) {
-    row(x, 0, y, 0, to, 1);
+  const auto is_flat = [&](const Tensor& t) { return t.count() == 1 || t.shape() == out.shape(); };
+  if (is_flat(a) && is_flat(b)) {
+    const int64_t a_step = a.count() != 1, b_step = b.count() != 1;
+    parallel_for(out.count(), kParallelGrain, [=](int64_t begin, int64_t end) {
+      row(x + begin * a_step * in_width, static_cast<size_t>(a_step), y + begin * b_step * in_width,
+          static_cast<size_t>(b_step), to + begin * out_width, static_cast<size_t>(end - begin));
+    });
     return;
   }
   const auto loop = broadcast_loop<3>(out.shape(), {&a.shape(), &b.shape(), &out.shape()});

@@ -99,7 +99,8 @@ std::string operators_page() {
   out << "\n## Kernels\n\nOperators that run by a kernel of their own, and the versions from which each means "
          "something "
          "else. Others run by ONNX's function body, if they have one; operators of attention of com.microsoft become "
-         "`ai.attune::Attention`, those of its quantiser, FusedConv and those of com.microsoft.nchwc standard operators.\n";
+         "`ai.attune::Attention`, those of its quantiser, FusedConv and those of com.microsoft.nchwc standard "
+         "operators.\n";
   for (const auto& [domain, types] : kernels()) {
     out << "\n" << domain << ":\n\n| operator | since version |\n|---|---|\n";
     for (const auto& [type, versions] : types) out << fmt::format("| {} | {} |\n", type, list(versions));
