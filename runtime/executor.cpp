@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <memory>
 
 #include "runtime/profile.h"
 
@@ -23,6 +24,14 @@ bool same_small(const Datum& a, const Datum& b) {
   const Tensor& t = b.tensor();
   return s.type() == t.type() && s.shape() == t.shape() && s.type() != DataType::kString && s.contiguous() &&
          t.contiguous() && s.bytes() <= kCompared && std::memcmp(s.raw(), t.raw(), s.bytes()) == 0;
+}
+
+const Datum kNone{};
+
+// As `datum = Datum()`, without a copy of nothing.
+void clear(Datum& datum) {
+  std::destroy_at(&datum);
+  std::construct_at(&datum);
 }
 
 }  // namespace
@@ -53,19 +62,17 @@ class StepCall : public KernelCall {
   bool wants(size_t output) const override { return output < step_.outputs.size() && step_.outputs[output] != kNoSlot; }
 
   const Datum& datum(size_t input) const override {
-    static const Datum kNone;
-    if (input >= step_.inputs.size() || step_.inputs[input] == kNoSlot) return kNone;
-    if (is_copied(input)) return contiguous_[input];
-    return frame_.slots[index(step_.inputs[input])];
+    const int slot = input < step_.inputs.size() ? step_.inputs[input] : kNoSlot;
+    if (slot == kNoSlot) return kNone;
+    return is_copied(input) ? contiguous_[input] : frame_.slots[index(slot)];
   }
 
-  void set_datum(size_t output, Datum value) override {
-    if (wants(output)) {
-      frame_.slots[index(step_.outputs[output])] = std::move(value);
-    } else {
-      if (output >= spilled_.size()) spilled_.resize(output + 1);
-      spilled_[output] = std::move(value);
-    }
+  void set_datum(size_t output, Datum value) override { stored(output) = std::move(value); }
+
+  Tensor& output(size_t i, DataType type, const Shape& shape) override {
+    Datum& d = stored(i);
+    d = Datum(Tensor::allocate(type, shape, pool()));
+    return d.tensor();
   }
 
   Datum take(size_t input) override {
@@ -95,11 +102,14 @@ class StepCall : public KernelCall {
   }
 
  protected:
-  Tensor& stored_tensor(size_t output) override {
-    return wants(output) ? frame_.slots[index(step_.outputs[output])].tensor() : spilled_[output].tensor();
-  }
+  Tensor& stored_tensor(size_t output) override { return stored(output).tensor(); }
 
  private:
+  Datum& stored(size_t output) {
+    if (wants(output)) return frame_.slots[index(step_.outputs[output])];
+    if (output >= spilled_.size()) spilled_.resize(output + 1);
+    return spilled_[output];
+  }
   bool is_copied(size_t input) const { return input < contiguous_.size() && contiguous_[input].defined(); }
 
   // Copies (or moves) what the body takes from outside into its frame.
@@ -271,7 +281,7 @@ void Executor::run_profiled(StepCall& call, const Frame& f, const Step& step) {
 void Executor::release(const Program& program, Frame& f, const Step& step, bool ran) {
   for (const int s : step.release) {
     Datum& d = f.slots[index(s)];
-    if (!program.cached[index(s)] || (ran && tensor_bytes(d) > kSmall)) d = Datum();
+    if (!program.cached[index(s)] || (ran && tensor_bytes(d) > kSmall)) clear(d);
   }
 }
 

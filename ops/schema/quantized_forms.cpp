@@ -15,27 +15,41 @@ class QuantizedForm : public NodeForm {
   using NodeForm::NodeForm;
 
   // Input i by the scale and zero point that follow it.
-  Value* dequantized(size_t i) { return op("DequantizeLinear", {in(i), in(i + 1), in(i + 2)}); }
+  Value* dequantized(size_t i) { return dequantized_as(in(i), i); }
+  // x by the scale and zero point of input i.
+  Value* dequantized_as(Value* x, size_t i) { return op("DequantizeLinear", {x, in(i + 1), in(i + 2)}); }
   // x by the scale at input i and the zero point after it.
   Value* quantized(Value* x, size_t i) { return op("QuantizeLinear", {x, in(i), in(i + 1)}); }
   // The integers of input i as floats; 0 where it is left out.
   Value* code(size_t i) { return in(i) ? cast(in(i), DataType::kFloat) : number(0, DataType::kFloat); }
-  void refuse_channels_last() const {
-    if (node().attr_int("channels_last", 0) != 0) refuse("channels_last");
+
+  // f(x), where f takes channels at axis 1 and the node has them at the end if `last`.
+  template <class F>
+  Value* with_channels_first(Value* x, int rank, bool last, F&& f) {
+    if (!last) return f(x);
+    if (rank < 3) refuse("channels_last of an unknown rank");
+    std::vector<int64_t> to(static_cast<size_t>(rank)), back(to.size());
+    for (size_t i = 0; i < to.size(); ++i) to[i] = i == 0 ? 0 : i == 1 ? rank - 1 : static_cast<int64_t>(i) - 1;
+    for (size_t i = 0; i < to.size(); ++i) back[static_cast<size_t>(to[i])] = static_cast<int64_t>(i);
+    return transpose(f(transpose(x, to)), back);
   }
+  bool channels_last() const { return node().attr_int("channels_last", 0) != 0; }
+  int rank(size_t input) const { return node().input(input) ? node().input(input)->tensor_type().rank() : -1; }
 };
 
 // ---- operators on quantised tensors: A, A_scale, A_zero_point ...
 
-// y, in steps of the result's scale, with the zero point at input 7 in it, as the result.
-Value* rounded(QuantizedForm& f, Value* y) {
-  const Value* zero = f.node().input(7);
+// Whole numbers as the type of the zero point, saturated.
+Value* saturated(QuantizedForm& f, Value* y, size_t zero_point) {
+  const Value* zero = f.node().input(zero_point);
   const DataType type = zero ? zero->element_type() : DataType::kUInt8;
   if (type != DataType::kUInt8 && type != DataType::kInt8) refuse("the type of the result isn't known");
   const double lowest = type == DataType::kInt8 ? -128 : 0;
-  y = f.op("Clip", {f.op("Round", {y}), f.number(lowest, DataType::kFloat), f.number(lowest + 255, DataType::kFloat)});
+  y = f.op("Clip", {y, f.number(lowest, DataType::kFloat), f.number(lowest + 255, DataType::kFloat)});
   return f.cast(y, type);
 }
+// y, in steps of the result's scale, with the zero point at input 7 in it, as the result.
+Value* rounded(QuantizedForm& f, Value* y) { return saturated(f, f.op("Round", {y}), 7); }
 
 // Sums and products of A, A_scale, A_zero_point, B ..., C_scale, C_zero_point as ONNX Runtime computes them: in steps
 // of the result, rounded after the zero point was added. It counts where many results lie halfway (1 + erf(x)).
@@ -56,10 +70,13 @@ Value* unary(QuantizedForm& f, const char* type, std::initializer_list<const cha
 Value* sigmoid_form(QuantizedForm& f) { return unary(f, "Sigmoid", {}); }
 Value* leaky_relu_form(QuantizedForm& f) { return unary(f, "LeakyRelu", {"alpha"}); }
 
+// ONNX Runtime divides by no scale: it multiplies by the number of whole steps in 1.
 Value* softmax_form(QuantizedForm& f) {
   // Before opset 13 all axes from `axis` on are one.
   if (f.node().attr_int("opset", 13) < 13 && f.node().attr_int("axis", 1) != -1) refuse("softmax of opset 12 or older");
-  return unary(f, "Softmax", {"axis"});
+  Value* steps = f.op("Floor", {f.div(f.number(1, DataType::kFloat), f.in(3))});
+  Value* y = f.op("Round", {f.mul(f.op("Softmax", {f.dequantized(0)}, f.attributes({"axis"})), steps)});
+  return saturated(f, f.add(y, f.code(4)), 4);
 }
 
 Value* reduce_mean_form(QuantizedForm& f) {
@@ -68,12 +85,32 @@ Value* reduce_mean_form(QuantizedForm& f) {
 }
 
 Value* average_pool_form(QuantizedForm& f) {
-  f.refuse_channels_last();
-  return unary(f, "AveragePool", {"auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"});
+  const int rank = static_cast<int>(f.node().attr_ints("kernel_shape").size()) + 2;
+  return f.with_channels_first(f.in(0), rank, f.channels_last(), [&](Value* x) {
+    Value* y = f.op("AveragePool", {f.dequantized_as(x, 0)},
+                    f.attributes({"auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"}));
+    return f.quantized(y, 3);
+  });
 }
 Value* global_average_pool_form(QuantizedForm& f) {
-  f.refuse_channels_last();
-  return unary(f, "GlobalAveragePool", {});
+  return f.with_channels_first(f.in(0), f.rank(0), f.channels_last(), [&](Value* x) {
+    return f.quantized(f.op("GlobalAveragePool", {f.dequantized_as(x, 0)}), 3);
+  });
+}
+
+// The standard operator but for channels_last, of which the weights know nothing.
+Value* conv_form(QuantizedForm& f) {
+  return f.with_channels_first(f.in(0), f.rank(3), f.channels_last(), [&](Value* x) {
+    return f.op("QLinearConv", {x, f.in(1), f.in(2), f.in(3), f.in(4), f.in(5), f.in(6), f.in(7), f.in(8)},
+                f.attributes({"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}));
+  });
+}
+Value* max_pool_form(QuantizedForm& f) {
+  const int rank = static_cast<int>(f.node().attr_ints("kernel_shape").size()) + 2;
+  return f.with_channels_first(f.in(0), rank, true, [&](Value* x) {
+    return f.op("MaxPool", {x},
+                f.attributes({"auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"}));
+  });
 }
 
 Value* concat_form(QuantizedForm& f) {
@@ -164,10 +201,12 @@ Value* matmul_nbits_form(QuantizedForm& f) {
 
 using Form = FormOf<QuantizedForm>;
 constexpr std::array kForms{Form{"MatMulNBits", matmul_nbits_form},
+                            Form{"NhwcMaxPool", max_pool_form},
                             Form{"QGemm", gemm_form},
                             Form{"QLinearAdd", add_form},
                             Form{"QLinearAveragePool", average_pool_form},
                             Form{"QLinearConcat", concat_form},
+                            Form{"QLinearConv", conv_form},
                             Form{"QLinearGlobalAveragePool", global_average_pool_form},
                             Form{"QLinearLeakyRelu", leaky_relu_form},
                             Form{"QLinearMul", mul_form},

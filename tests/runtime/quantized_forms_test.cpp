@@ -92,6 +92,47 @@ TEST(QuantizedForms, UnaryFunctions) {
               ElementsAre(128, 128));
 }
 
+// Expected values: ONNX Runtime 1.32, which takes 126 steps of 0.0079 for 1.
+TEST(QuantizedForms, SoftmaxInWholeSteps) {
+  const std::string scales = " <float s = {0.5}, uint8 z = {128}, float t = {0.0079}, uint8 w = {3}> ";
+  const std::string softmax = "{ y = com.microsoft.QLinearSoftmax <axis = -1, opset = 13> (a, s, z, t, w) }";
+  EXPECT_THAT(run("(uint8[1,1] a) => (uint8[1,1] y)" + scales + softmax, {{"a", bytes({1, 1}, {200})}}).y,
+              ElementsAre(129));
+  EXPECT_THAT(run("(uint8[1,3] a) => (uint8[1,3] y)" + scales + softmax, {{"a", bytes({1, 3}, {128, 130, 129})}}).y,
+              ElementsAre(26, 67, 42));
+}
+
+// Expected values: ONNX Runtime 1.32.
+TEST(QuantizedForms, ChannelsLast) {
+  const std::string scales = " <float s = {1}, uint8 z = {0}, int8 o = {0}, ";
+  const std::string conv = "{ y = com.microsoft.QLinearConv <channels_last = 1> (a, s, z, w, s, o, s, z, b) }";
+  const Tensor x = bytes({1, 2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7});
+  const auto pooled = [&](const std::string& shape, const std::string& pool) {
+    return run("(uint8[1,2,2,2] a) => (uint8" + shape + " y) <float s = {1}, uint8 z = {0}> { y = com.microsoft." +
+                   pool + "(a, s, z, s, z) }",
+               {{"a", x}})
+        .y;
+  };
+  EXPECT_THAT(run("(uint8[1,2,2,2] a) => (uint8[1,2,2,2] y)" + scales +
+                      "int8[2,2,1,1] w = {1, 2, 0, 1}, int32[2] b = {1, -1}> " + conv,
+                  {{"a", x}})
+                  .y,
+              ElementsAre(3, 0, 9, 2, 15, 4, 21, 6));
+  EXPECT_THAT(
+      run("(uint8[1,3,2] a) => (uint8[1,2,1] y)" + scales + "int8[1,2,2] w = {1, 2, 0, 1}, int32[1] b = {0}> " + conv,
+          {{"a", bytes({1, 3, 2}, {0, 1, 2, 3, 4, 5})}})
+          .y,
+      ElementsAre(7, 15));
+  EXPECT_THAT(pooled("[1,1,1,2]", "QLinearGlobalAveragePool <channels_last = 1> "), ElementsAre(3, 4));
+  EXPECT_THAT(pooled("[1,2,1,2]", "QLinearAveragePool <channels_last = 1, kernel_shape = [1, 2]> "),
+              ElementsAre(1, 2, 5, 6));
+  EXPECT_THAT(
+      run("(uint8[1,2,2,2] a) => (uint8[1,1,2,2] y) { y = com.microsoft.NhwcMaxPool <kernel_shape = [2, 1]> (a) }",
+          {{"a", bytes({1, 2, 2, 2}, {1, 8, 3, 4, 5, 6, 0, 7})}})
+          .y,
+      ElementsAre(5, 8, 3, 7));
+}
+
 TEST(QuantizedForms, MeansAndPools) {
   const std::string scales = " <float s = {0.5}, uint8 z = {0}, float t = {0.25}, uint8 w = {1}> ";
   const Tensor x = bytes({1, 1, 2, 2}, {1, 2, 3, 6});
