@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "convert/cache_type.h"
 #include "graph/io/output_file.h"
 
 namespace attune::cli {
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 struct Options {
-  std::string source, output, report, target = "attune", weights_type, activations = "int8";
+  std::string source, output, report, target = "attune", weights_type, kv_type, activations = "int8";
   std::vector<std::string> weights;
   bool explain = false, no_verify = false, add_cache = false, json = false;
   std::optional<double> tolerance;
@@ -58,6 +59,7 @@ ordered_json to_json(const ConvertedModel& m) {
   j["passes"] = m.report.pass_counts;
   j["notes"] = m.report.notes;
   j["narrow_weights"] = {{"count", m.stored.count}, {"sensitive", m.stored.sensitive}};
+  j["narrow_caches"] = m.stored_caches;
   if (m.verification) j["verification"] = to_json(*m.verification);
   if (m.rounded) j["verification_of_narrow_weights"] = to_json(*m.rounded);
   return j;
@@ -121,6 +123,8 @@ void print_model(const ConvertedModel& m, bool explain) {
     print_line(fmt::format(
         "  {} matrices stored narrower{}", m.stored.count,
         m.stored.sensitive > 0 ? fmt::format(" ({} sensitive ones as float16)", m.stored.sensitive) : std::string()));
+  if (m.stored_caches > 0)
+    print_line(fmt::format("  {} inputs and outputs with keys or values are narrower", m.stored_caches));
   if (m.rounded) print_verification(*m.rounded);
 }
 
@@ -131,6 +135,7 @@ int run(const Options& o) {
   if (!o.weights_type.empty()) options.weights.type = weights_type_from_name(o.weights_type);
   options.weights.group = o.weights_group;
   options.weights.int8_activations = o.activations == "int8";
+  if (!o.kv_type.empty()) options.cache_type = cache_type_from_name(o.kv_type);
   options.verify = !o.no_verify;
   options.alignment_weights = o.weights;
   options.add_cache = o.add_cache;
@@ -176,6 +181,8 @@ Action add_convert(CLI::App& command) {
   command.add_option(
       "--weights-type", o->weights_type,
       "store matrices of products and embeddings as float16, bfloat16, int8 or int4 (default: as they are)");
+  command.add_option("--kv-type", o->kv_type,
+                     "keep keys and values of decoders as float16 or bfloat16 (default: as they are)");
   command.add_option("--weights-group", o->weights_group, "int4: rows that share a scale: 32, 64 (default) or 128");
   command
       .add_option("--activations", o->activations,

@@ -7,6 +7,7 @@
 
 #include "convert/add_cache.h"
 #include "convert/alignment_weights.h"
+#include "convert/cache_type.h"
 #include "graph/error.h"
 #include "graph/io/reader.h"
 #include "graph/io/writer.h"
@@ -76,6 +77,14 @@ fs::path with_past(const fs::path& file) {
   return file.parent_path() / (stem + file.extension().string());
 }
 
+// Of the result whose weights, caches or both are narrower.
+double rounding_tolerance(const ConvertOptions& options) {
+  const double weights = attune::rounding_tolerance(options.weights.type);
+  if (!options.cache_type) return weights;
+  const bool half = *options.cache_type == DataType::kFloat16;
+  return std::max(weights, attune::rounding_tolerance(half ? WeightsType::kFloat16 : WeightsType::kBFloat16));
+}
+
 // One model on its way from `source` to `result`, for now in the folder `temporary`.
 class ModelConversion {
  public:
@@ -112,17 +121,18 @@ class ModelConversion {
     if (!options_.alignment_weights.empty())
       c.alignment_weights = add_weights(model, selection(options_.alignment_weights, source_));
     const fs::path written = temporary_ / c.result.filename();
-    const bool rounds = options_.weights.type != WeightsType::kUnchanged;
+    const bool rounds = options_.weights.type != WeightsType::kUnchanged || options_.cache_type;
     compare = compare && options_.verify;
     const Model original = compare ? read_model(source_) : Model();
     if (rounds && compare)
       c.verification = verify(original, with_target(model, options_.target), options_.verification);
     c.stored = store_weights(model, options_.weights);
+    if (options_.cache_type) c.stored_caches = store_caches(model, *options_.cache_type);
     apply_target(model, options_.target);
     write_model(model, written);
     if (!compare) return;
     VerifyOptions how = options_.verification;
-    if (rounds) how.tolerance = rounding_tolerance(options_.weights.type);
+    if (rounds) how.tolerance = rounding_tolerance(options_);
     (rounds ? c.rounded : c.verification) = verify(original, read_model(written), how);
   }
 

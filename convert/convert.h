@@ -24,6 +24,7 @@ struct ConvertOptions {
   bool add_cache = false;
   PassOptions passes;
   WeightsOptions weights;
+  std::optional<DataType> cache_type;  // of keys and values that decoders keep (see cache_type.h); none: as they are
   bool verify = true;
   VerifyOptions verification;
 };
@@ -35,6 +36,7 @@ struct ConvertedModel {
   std::optional<std::string> no_cache;         // why a cache that was asked for was not added; empty: it was
   size_t attentions = 0;  // ai.attune Attention nodes in the result (before a target replaces them)
   StoredWeights stored;
+  size_t stored_caches = 0;  // inputs and outputs that are kept narrower
   std::optional<Verification> verification;
   // Of the result whose weights are stored narrower; `verification` is then that of the rewriting alone.
   std::optional<Verification> rounded;

@@ -13,6 +13,7 @@
 #include "ops/schema/expand.h"
 #include "ops/support/attention_parts.h"
 #include "ops/support/stored_weights.h"
+#include "runtime/narrow_caches.h"
 #include "runtime/widen.h"
 
 namespace attune {
@@ -44,6 +45,9 @@ PreparedGraph::PreparedGraph(const Model& model, const std::set<std::string>& fi
   fold(*graph_);
   graph_->erase_unused();
   widen();
+  narrow_caches(*graph_);
+  if (const auto it = model.metadata.find(std::string(kCacheTypeKey)); it != model.metadata.end())
+    memory_type_ = data_type_from_name(it->second);
   std::unordered_set<const Value*> fixed;
   for (const Value* v : graph_->inputs())
     if (fixed_inputs.contains(std::string(v->name()))) fixed.insert(v);
@@ -132,7 +136,8 @@ void PreparedGraph::split_attentions(Graph& graph, std::unordered_set<const Valu
     return !v || v->constant() || fixed.contains(v) || (iterated && v->graph() != &graph);
   };
   for (Node* node : graph.topological_order()) {
-    if (node->is("Attention", "ai.attune")) split_by_fixed_inputs(graph, *node, stays);
+    if (node->is("Attention", "ai.attune") && split_by_fixed_inputs(graph, *node, stays))
+      narrow_memory(graph, *node, memory_type_);
     for (Graph* body : node->subgraphs()) split_attentions(*body, fixed);
     const OpDef* op = find_op(node->domain(), node->type(), opset(*node));
     if (!op || !op->deterministic || !node->subgraphs().empty()) continue;

@@ -45,6 +45,7 @@ class PreparedGraph {
 
   std::shared_ptr<Graph> graph_;
   OpsetImports model_opsets_;
+  DataType memory_type_ = DataType::kUndefined;  // of keys and values that are computed once; undefined: as computed
   std::unordered_map<const Node*, std::shared_ptr<const Origin>> origins_;
 };
 

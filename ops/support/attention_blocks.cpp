@@ -501,8 +501,8 @@ HWY_EXPORT(attend_half);
 HWY_EXPORT(attend_brain);
 
 bool pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& head) {
-  if (p.type == DataType::kFloat16) return HWY_DYNAMIC_DISPATCH(pack_half)(p, b, g, last, head);
-  if (p.type == DataType::kBFloat16) return HWY_DYNAMIC_DISPATCH(pack_brain)(p, b, g, last, head);
+  if (p.memory_type == DataType::kFloat16) return HWY_DYNAMIC_DISPATCH(pack_half)(p, b, g, last, head);
+  if (p.memory_type == DataType::kBFloat16) return HWY_DYNAMIC_DISPATCH(pack_brain)(p, b, g, last, head);
   return HWY_DYNAMIC_DISPATCH(pack_float)(p, b, g, last, head);
 }
 

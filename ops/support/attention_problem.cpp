@@ -24,6 +24,12 @@ void expect_element(const Tensor& tensor, std::string_view what, DataType type) 
   if (tensor.type() != type) fail(what, name(type), name(tensor.type()));
 }
 
+// The type that keys and values may have, by what there is of them.
+DataType memory_type(DataType query, const Tensor& memory) {
+  const bool narrow = memory.type() == DataType::kFloat16 || memory.type() == DataType::kBFloat16;
+  return query == DataType::kFloat && narrow ? memory.type() : query;
+}
+
 // Throws unless the operand has three or four dimensions.
 void expect_states(const Tensor& tensor, std::string_view what) {
   if (tensor.rank() != 3 && tensor.rank() != 4)
@@ -144,8 +150,8 @@ void resolve_past(AttentionProblem& p, const AttentionOperands& o) {
   if (o.past_key.defined() != o.past_value.defined())
     fail("past_key and past_value", "both or neither", o.past_key.defined() ? "past_key alone" : "past_value alone");
   if (!o.past_key.defined()) return;
-  expect_element(o.past_key, "past_key", p.type);
-  expect_element(o.past_value, "past_value", p.type);
+  expect_element(o.past_key, "past_key", p.memory_type);
+  expect_element(o.past_value, "past_value", p.memory_type);
   if (o.past_key.rank() != 4) fail("past_key", "shape (B,G,Tp,E)", o.past_key.shape().to_string());
   p.past_length = o.past_key.dim(2);
   // Rows for what is new may lie beyond those that there are.
@@ -197,8 +203,11 @@ AttentionProblem resolve_attention(const AttentionConfig& config, const Attentio
   expect_states(*o.query, "query");
   expect_states(*o.key, "key");
   expect_states(*o.value, "value");
-  expect_element(*o.key, "key", p.type);
-  expect_element(*o.value, "value", p.type);
+  p.memory_type = memory_type(p.type, o.past_key.defined() ? o.past_key : *o.key);
+  // New keys and values beside a past are narrowed later.
+  const DataType added = o.past_key.defined() && o.key->type() == p.type ? p.type : p.memory_type;
+  expect_element(*o.key, "key", added);
+  expect_element(*o.value, "value", added);
   const Tensor* past_key = o.past_key.defined() ? &o.past_key : nullptr;
   const Tensor* past_value = o.past_value.defined() ? &o.past_value : nullptr;
   p.heads = head_count(config.num_heads, {o.query}, 1);

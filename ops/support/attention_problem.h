@@ -61,15 +61,17 @@ struct AttentionOperands {
   const Tensor* draw = nullptr;
   const Tensor* memory_rows = nullptr;  // of key and value (see AttentionRowInput)
   const Tensor* past_rows = nullptr;    // of past_key and past_value
-  Tensor past_key, past_value;          // undefined: left out; grown in place where nobody else holds them
-  bool pads_short_mask = false;         // a mask shorter than Tk excludes the rest (the standard operator from 24 on)
+  // Of the type of the query; where that is float32, pasts (or keys and values without a past) may be of 16 bits.
+  Tensor past_key, past_value;   // undefined: left out; grown in place where nobody else holds them
+  bool pads_short_mask = false;  // a mask shorter than Tk excludes the rest (the standard operator from 24 on)
   // The standard operator with lengths: query 0 is at key_lengths - Tq.
   bool queries_end_at_length = false;
 };
 
 struct AttentionProblem {
   const AttentionConfig* config = nullptr;
-  DataType type = DataType::kUndefined;
+  DataType type = DataType::kUndefined;         // of all but keys and values
+  DataType memory_type = DataType::kUndefined;  // of keys and values: `type`, or 16 bits where that is float32
   int64_t batch = 0, heads = 0, kv_heads = 0;
   int64_t query_length = 0, past_length = 0, key_length = 0;  // Tq, Tp, Tk
   int64_t query_width = 0, key_width = 0, value_width = 0;    // E, Ek, F

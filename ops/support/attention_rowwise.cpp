@@ -49,7 +49,8 @@ struct RowScratch {
   }
 };
 
-template <class T>
+// T: the type of queries, masks and results; K: that of keys and values.
+template <class T, class K>
 class RowwiseAttention {
  public:
   using A = Acc<T>;
@@ -105,12 +106,12 @@ class RowwiseAttention {
       int64_t from = std::max(range.first, start);
       const int64_t to = std::min(range.last, start + v.length);
       if (const int64_t placed = v.index ? std::min(to, start + v.index.columns) : from; from < placed) {
-        const T* data = reinterpret_cast<const T*>(v.data) + g * v.head_stride + (from - start) * v.row_stride;
+        const K* data = reinterpret_cast<const K*>(v.data) + g * v.head_stride + (from - start) * v.row_stride;
         const int32_t* places = v.index.of(b * v.index_step) + 1 + (from - start);
-        f(RowBlock<T>{data, v.row_stride, placed - from, v.width, places, v.batch_stride}, from);
+        f(RowBlock<K>{data, v.row_stride, placed - from, v.width, places, v.batch_stride}, from);
         from = placed;
       }
-      if (from < to) f(RowBlock<T>{v.row<T>(b, g, from - start), v.row_stride, to - from, v.width}, from);
+      if (from < to) f(RowBlock<K>{v.row<K>(b, g, from - start), v.row_stride, to - from, v.width}, from);
       start += v.length;
     }
   }
@@ -135,7 +136,7 @@ class RowwiseAttention {
   // Step 3: scores of keys in `range`.
   void score(int64_t b, int64_t h, KeyRange range, RowScratch<A>& s) const {
     const A offset = p_.b_score ? widen(reinterpret_cast<const T*>(p_.b_score)[h]) : A{0};
-    for_each_part(p_.keys, b, h, range, [&](RowBlock<T> keys, int64_t first) {
+    for_each_part(p_.keys, b, h, range, [&](RowBlock<K> keys, int64_t first) {
       if (c_.score == AttentionScore::kAdditive) {
         score_additive(keys, s.query, s.vector, offset, s.scores + first);
       } else {
@@ -238,7 +239,7 @@ class RowwiseAttention {
 
   void combine(int64_t b, int64_t h, KeyRange run, RowScratch<A>& s) const {
     for_each_part(p_.values, b, h, run,
-                  [&](RowBlock<T> values, int64_t first) { add_weighted(values, s.scores + first, s.context); });
+                  [&](RowBlock<K> values, int64_t first) { add_weighted(values, s.scores + first, s.context); });
   }
 
   // An empty row: zeros, or the mean of all values.
@@ -366,8 +367,13 @@ class RowwiseAttention {
 }  // namespace
 
 void attend_rowwise(const AttentionProblem& problem, BufferPool* pool, const uint8_t* only) {
+  if (problem.memory_type != problem.type) {
+    dispatch<Float16, BFloat16>(problem.memory_type,
+                                [&]<class K>() { RowwiseAttention<float, K>(problem, only).run(pool); });
+    return;
+  }
   dispatch<float, Float16, BFloat16, double>(problem.type,
-                                             [&]<class T>() { RowwiseAttention<T>(problem, only).run(pool); });
+                                             [&]<class T>() { RowwiseAttention<T, T>(problem, only).run(pool); });
 }
 
 }  // namespace attune

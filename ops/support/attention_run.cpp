@@ -8,9 +8,18 @@
 #include "ops/support/attention_projection.h"
 #include "ops/support/attention_rows.h"
 #include "ops/support/attention_rowwise.h"
+#include "ops/support/cast.h"
 
 namespace attune {
 namespace {
+
+// New keys or values in the type that they are kept in.
+Tensor as_memory(const Tensor& added, DataType type, HeadsView& view, BufferPool* pool) {
+  if (added.type() == type) return added;
+  const Tensor narrow = cast(added.to_contiguous(pool), type, pool);
+  view = view_heads(narrow, view.heads, "key or value");
+  return narrow;
+}
 
 // Keys or values of one call: appends what is new to the past if the present is wanted, and sets `segments` to what is
 // attended to. Gives the present, or else what holds the memory of the past.
@@ -69,10 +78,11 @@ AttentionOutputs run_attention(const AttentionConfig& config, AttentionOperands&
   if (p.keys[0].index && (wanted.present_key || wanted.present_value || operands.past_key.defined()))
     throw Error(Error::Kind::kInvalidArgument, "memory_rows: expected neither pasts nor presents beside it");
   AttentionOutputs out;
-  Tensor keys =
-      resolve_cache(std::move(operands.past_key), *operands.key, wanted.present_key, p.past_rows, p.keys, pool);
+  const Tensor key = as_memory(*operands.key, p.memory_type, p.keys[0], pool),
+               value = as_memory(*operands.value, p.memory_type, p.values[0], pool);
+  Tensor keys = resolve_cache(std::move(operands.past_key), key, wanted.present_key, p.past_rows, p.keys, pool);
   Tensor values =
-      resolve_cache(std::move(operands.past_value), *operands.value, wanted.present_value, p.past_rows, p.values, pool);
+      resolve_cache(std::move(operands.past_value), value, wanted.present_value, p.past_rows, p.values, pool);
   const int64_t b = p.batch, h = p.heads, t = p.query_length, f = p.value_width;
   out.context = Tensor::allocate(p.type, p.split_query ? Shape{b, h, t, f} : Shape{b, t, h * f}, pool);
   p.context = view_heads(out.context, h, "context");

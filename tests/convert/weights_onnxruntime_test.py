@@ -1,4 +1,4 @@
-"""Files with narrow weights in ONNX Runtime, against attune with float activations and against the source.
+"""Files with narrow weights, or narrow keys and values, in ONNX Runtime, against attune with float activations and against the source.
 
 usage: weights_onnxruntime_test.py ATTUNE SOURCE_TREE
 """
@@ -56,12 +56,34 @@ def check(name, kind, target, work):
     print(f"{out.name}: {same:.1e} from ONNX Runtime, {cost:.1e} from the source")
 
 
+def check_caches(name, target, work):
+    """Keys and values in 16 bits."""
+    data = np.load(MODELS / f"io_{name}_0.npz")
+    feed = {k[3:]: data[k] for k in data.files if k.startswith("in_")}
+    wanted = {k[4:]: data[k] for k in data.files if k.startswith("out_")}
+    out = work / f"{name}.kv.{target}.onnx"
+    subprocess.run([ATTUNE, "convert", str(MODELS / f"{name}.onnx"), "-o", str(out), "--kv-type", "float16", "--target", target],
+                   check=True, capture_output=True)
+    onnx.checker.check_model(str(out))
+    narrow = {i.name for i in onnx.load(out).graph.input if i.type.tensor_type.elem_type == onnx.TensorProto.FLOAT16}
+    assert bool(narrow) == ("past" in name), f"{out.name}: {sorted(narrow)} are float16"
+    feed = {k: v.astype(np.float16) if k in narrow else v for k, v in feed.items()}
+    theirs, ours = run_onnxruntime(out, feed), run_attune(out, feed, work)
+    assert any(v.dtype == np.float16 for v in theirs.values()), f"{out.name}: no output is float16"
+    same, cost = difference(ours, theirs), difference(theirs, wanted)
+    assert same < 2e-3 and cost < 2e-3, f"{out.name}: {same:.2g} from ONNX Runtime, {cost:.2g} from the source"
+    print(f"{out.name}: {same:.1e} from ONNX Runtime, {cost:.1e} from the source")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         for name in ("encoder_model", "decoder_with_past_model"):
             for kind in STORED:
                 for target in ("portable", "onnx"):
                     check(name, kind, target, pathlib.Path(folder))
+        for name in ("decoder_model", "decoder_with_past_model"):
+            for target in ("portable", "onnx"):
+                check_caches(name, target, pathlib.Path(folder))
 
 
 main()
