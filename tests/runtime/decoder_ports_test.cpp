@@ -52,6 +52,18 @@ TEST(DecoderPorts, CachesOfTwoDecoders) {
   EXPECT_FALSE(slots[1].updated) << "cross-attention's keys stay";
 }
 
+// As optimum exports Pix2Struct: the plain name is the encoder's mask there and the decoder's here.
+TEST(DecoderPorts, TheDecodersOwnMaskBesideTheSources) {
+  std::vector<StateSlot> slots;
+  const Ports encoder_inputs{states("flattened_patches", {"b", "12", "50"}), ids("attention_mask", {"b", "12"})};
+  const Ports inputs{ids("encoder_attention_mask", {"b", "12"}), ids("input_ids", {"b", "t"}),
+                     ids("attention_mask", {"b", "t"}), states("encoder_hidden_states", {"b", "12", "64"})};
+  const Ports outputs{states("logits", {"b", "t", "99"})};
+  const auto ports = assign_ports({inputs, outputs}, {encoder_inputs, kEncoderOutputs}, slots);
+  EXPECT_EQ(role(ports, inputs, "encoder_attention_mask"), PortRole::kSource);
+  EXPECT_EQ(role(ports, inputs, "attention_mask"), PortRole::kTargetMask);
+}
+
 TEST(DecoderPorts, RecurrentSteps) {
   std::vector<StateSlot> slots;
   const Ports inputs{ids("token", {"b", "1"}),           ids("position", {"b", "1"}),

@@ -16,7 +16,7 @@ TEST_P(Families, GiveHuggingFacesTokensAndScoresUnderAllRules) {
   EXPECT_THAT(outcome.differences, testing::IsEmpty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Names, Families, testing::Values("pegasus", "speech2text"),
+INSTANTIATE_TEST_SUITE_P(Names, Families, testing::Values("pegasus", "speech2text", "pix2struct", "moonshine"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -6,13 +6,15 @@ usage: python make_families.py OUT        (needs torch, transformers 4.57 and op
 import json
 import os
 import sys
+import types
 
 import numpy as np
 import torch
 from optimum.exporters.onnx import onnx_export_from_model
-from transformers import PegasusConfig, PegasusForConditionalGeneration, Speech2TextConfig, Speech2TextForConditionalGeneration
+from transformers import (MoonshineConfig, MoonshineForConditionalGeneration, PegasusConfig, PegasusForConditionalGeneration, Pix2StructConfig,
+                          Pix2StructForConditionalGeneration, Pix2StructImageProcessor, Speech2TextConfig, Speech2TextForConditionalGeneration)
 
-VOCABULARY, NEW_TOKENS, BANDS = 96, 14, 16
+VOCABULARY, NEW_TOKENS, BANDS, PATCH, PATCHES = 96, 14, 16, 4, 12
 
 RUNS = {
     "greedy": {}, "no_repeat_ngram": dict(no_repeat_ngram_size=2), "repetition": dict(repetition_penalty=1.4), "min_new": dict(min_new_tokens=9),
@@ -46,10 +48,35 @@ def speech2text():
     return Speech2TextForConditionalGeneration(config), "automatic-speech-recognition-with-past"
 
 
+def pix2struct():
+    text = dict(vocab_size=VOCABULARY, hidden_size=32, d_kv=16, d_ff=48, num_layers=2, num_heads=2, initializer_factor=2.0, dropout_rate=0.0,
+                decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)
+    vision = dict(hidden_size=32, patch_embed_hidden_size=PATCH * PATCH * 3, d_ff=48, d_kv=16, num_hidden_layers=2, num_attention_heads=2,
+                  seq_len=40, initializer_range=0.4, dropout_rate=0.0, attention_dropout=0.0)
+    model = Pix2StructForConditionalGeneration(Pix2StructConfig(text_config=text, vision_config=vision))
+    model.generation_config.update(decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)
+    return model, "image-to-text-with-past"
+
+
+def moonshine():
+    config = MoonshineConfig(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, encoder_num_hidden_layers=2,
+                             decoder_num_hidden_layers=2, encoder_num_attention_heads=2, decoder_num_attention_heads=2,
+                             max_position_embeddings=64, initializer_range=0.4, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+                             decoder_start_token_id=1)
+    return MoonshineForConditionalGeneration(config), "automatic-speech-recognition-with-past"
+
+
 def inputs_of(name, case, random, pad):
     """One source, then three of different lengths."""
     rows = 1 + 2 * case
-    if name == "speech2text":
+    if name == "moonshine":  # no mask is given: all of each sound is heard
+        return {"input_values": random.standard_normal((rows, 4000)).astype(np.float32)}
+    if name == "pix2struct":
+        length, step = PATCHES, 4
+        patches = random.standard_normal((rows, length, 2 + PATCH * PATCH * 3)).astype(np.float32)
+        patches[:, :, 0], patches[:, :, 1] = np.arange(length) // 4 + 1, np.arange(length) % 4 + 1
+        values, filler = {"flattened_patches": patches}, 0
+    elif name == "speech2text":
         length, step = 40 + 11 * case, 9
         values = {"input_features": random.standard_normal((rows, length, BANDS)).astype(np.float32)}
         filler = 0
@@ -80,7 +107,8 @@ def run(model, inputs, arguments):
 
 @torch.no_grad()
 def main(out):
-    for name, make in (("pegasus", pegasus), ("speech2text", speech2text)):
+    for make in (pegasus, speech2text, pix2struct, moonshine):
+        name = make.__name__
         torch.manual_seed(11)
         model, task = make()
         model.eval()
@@ -96,13 +124,17 @@ def main(out):
             runs = {}
             for setting, arguments in RUNS.items():
                 # Rules of the source's tokens: transformers counts padding among them.
-                if setting.startswith("encoder_") and (case > 0 or name == "speech2text"):
+                if setting.startswith("encoder_") and (case > 0 or make is not pegasus):
                     continue
                 runs[setting] = run(model, inputs, arguments)
             cases.append({"inputs_npz": f"generate_inputs_{case}.npz", "runs": runs})
         with open(f"{folder}/generate.json", "w") as f:
             json.dump({"family": name, "max_new_tokens": NEW_TOKENS, "cases": cases}, f)
-        onnx_export_from_model(model, folder, opset=17, task=task, do_validation=False, use_subprocess=False)
+        # Pix2Struct's export asks the processor for the number of patches.
+        processor = Pix2StructImageProcessor(patch_size={"height": PATCH, "width": PATCH}, max_patches=PATCHES)
+        holder = types.SimpleNamespace(image_processor=processor, save_pretrained=lambda *_, **__: None)
+        onnx_export_from_model(model, folder, opset=17, task=task, do_validation=False, use_subprocess=False,
+                               preprocessors=[processor, holder] if make is pix2struct else None)
         for file in ("decoder_model.onnx", "decoder_with_past_model.onnx"):  # the merged decoder is enough
             os.remove(f"{folder}/{file}")
 
