@@ -129,17 +129,24 @@ void HeadStatistics::add(const AttentionCall& call) {
       hidden[k] = mask[r * length + k] == 0 ||
                   (source < is_padding_.size() && is_padding_[source].size() == keys && is_padding_[source][k]);
     if (call.tap.kind == AttentionKind::kCross) hidden_[source] = hidden;
-    size_t& steps = layer.steps[source];
     const bool self = call.tap.kind == AttentionKind::kSelf;
-    // Of a decoder the last token counts: without caches the others come again with each step.
-    for (size_t q = call.encoder || queries == 0 ? 0 : queries - 1; q < queries; ++q) {
+    // Each query of a decoder counts once: without caches those of earlier calls come again.
+    size_t& asked = layer.asked[source];
+    const size_t known = !call.encoder && queries > asked ? asked : 0;
+    for (size_t q = known; q < queries; ++q) {
       if (call.encoder && q < hidden.size() && hidden[q]) continue;
-      const size_t position = call.encoder ? q : self ? keys - 1 : steps++;
+      const size_t position = call.encoder ? q : asked++;
       for (size_t h = 0; h < heads; ++h) {
         Head& head = layer.heads[h];
         const float* row = weights.data() + ((r * heads + h) * queries + q) * keys;
-        add_row(head, head.sources[source],
-                {row, keys, position, over_source ? &hidden : nullptr, precision_of(shape.type())}, self);
+        PerSource& statistics = head.sources[source];
+        add_row(head, statistics, {row, keys, position, over_source ? &hidden : nullptr, precision_of(shape.type())},
+                self);
+        // The last query is the one that gives a token of the output.
+        if (call.tap.kind == AttentionKind::kCross && q + 1 == queries) {
+          statistics.covered.resize(std::max(statistics.covered.size(), keys), 0.0);
+          for (size_t k = 0; k < keys; ++k) statistics.covered[k] += static_cast<double>(row[k]);
+        }
         const size_t at = split ? (r * heads + h) * queries + q : (r * queries + q) * heads + h;
         head.squares += squared_norm(context.data() + at * width, width, layer.grams[h]);
         ++head.asked;
@@ -199,8 +206,8 @@ std::vector<std::vector<double>> HeadStatistics::coverage() const {
     for (const Head& h : layer.heads)
       for (const auto& [source, s] : h.sources) {
         if (source >= out.size()) out.resize(source + 1);
-        out[source].resize(std::max(out[source].size(), s.received.size()), 0.0);
-        for (size_t k = 0; k < s.received.size(); ++k) out[source][k] += s.received[k];
+        out[source].resize(std::max(out[source].size(), s.covered.size()), 0.0);
+        for (size_t k = 0; k < s.covered.size(); ++k) out[source][k] += s.covered[k];
       }
   }
   for (size_t source = 0; source < out.size(); ++source) {

@@ -16,7 +16,7 @@ class HeadStatistics {
 
   void add(const AttentionCall& call);
   std::vector<HeadDiagnosis> results(const DiagnosisBounds& bounds) const;
-  // Cross-attention per source and real position: the mean over heads and layers, summed over steps.
+  // Cross-attention per source and real position: the mean over heads and layers, summed over the output's tokens.
   std::vector<std::vector<double>> coverage() const;
   bool empty() const { return layers_.empty(); }
 
@@ -24,6 +24,7 @@ class HeadStatistics {
   // What one source has had of one head.
   struct PerSource {
     std::vector<double> received;  // weight per position
+    std::vector<double> covered;   // of that from queries that gave a token of the output (cross-attention)
     double queries = 0;
     double t = 0, c = 0, tt = 0, cc = 0, tc = 0;  // of query positions t and centres of attention c
   };
@@ -36,7 +37,7 @@ class HeadStatistics {
   struct Layer {
     std::vector<Head> heads;
     std::vector<std::vector<float>> grams;  // per head W Wᵀ of its rows of the output projection; empty: identity
-    std::map<size_t, size_t> steps;         // queries that a source has had
+    std::map<size_t, size_t> asked;         // queries that a source has had
   };
   using Key = std::tuple<bool, AttentionKind, size_t>;  // decoder, kind, layer
 
