@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <unordered_map>
 
 #include "graph/error.h"
@@ -13,6 +14,13 @@ namespace {
 
 constexpr std::string_view kBlank = "\u2581";
 
+// Languages of M2M100, and of its WMT21 models: their tokens follow the vocabulary in this order.
+constexpr std::string_view kM2m100Languages =
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "
+    "id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru "
+    "sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu";
+constexpr std::string_view kWmt21Languages = "en ha is ja cs ru zh de";
+
 class SentencePiece : public Tokenizer {
  public:
   SentencePiece(const std::filesystem::path& file, const std::filesystem::path& vocabulary, int64_t end_id)
@@ -22,12 +30,24 @@ class SentencePiece : public Tokenizer {
     if (!vocabulary.empty()) load_vocabulary(vocabulary);
   }
 
+  // Sources begin with the token of their language, one of the blank-separated `languages`. Needs a vocabulary.
+  void set_languages(std::string_view languages, const std::string& source) {
+    auto id = static_cast<int64_t>(ids_.size());
+    std::istringstream all{std::string(languages)};
+    for (std::string code; all >> code; ++id) {
+      pieces_[id] = fmt::format("__{}__", code);
+      if (code == source) in_front_ = {id};
+    }
+    if (in_front_.empty())
+      throw Error(Error::Kind::kInvalidArgument, fmt::format("src_lang '{}': expected one of {}", source, languages));
+  }
+
   std::vector<int64_t> encode(std::string_view text) const override {
-    std::vector<int64_t> ids;
+    std::vector<int64_t> ids = in_front_;
     if (ids_.empty()) {
       std::vector<int> pieces;
       check(processor_.Encode(std::string(text), &pieces));
-      ids.assign(pieces.begin(), pieces.end());
+      ids.insert(ids.end(), pieces.begin(), pieces.end());
     } else {
       std::vector<std::string> pieces;
       check(processor_.Encode(std::string(text), &pieces));
@@ -43,7 +63,7 @@ class SentencePiece : public Tokenizer {
   std::string decode(std::span<const int64_t> ids) const override {
     std::vector<std::string> pieces;
     for (const int64_t id : ids) {
-      if (id == end_) continue;
+      if (id == end_ || (!in_front_.empty() && id >= static_cast<int64_t>(ids_.size()))) continue;
       if (ids_.empty()) {
         if (id < 0 || id >= processor_.GetPieceSize() || processor_.IsControl(static_cast<int>(id))) continue;
         pieces.push_back(processor_.IdToPiece(static_cast<int>(id)));
@@ -95,9 +115,26 @@ class SentencePiece : public Tokenizer {
   sentencepiece::SentencePieceProcessor processor_;
   std::unordered_map<std::string, int64_t> ids_;  // of vocab.json; empty: SentencePiece's own
   std::unordered_map<int64_t, std::string> pieces_;
+  std::vector<int64_t> in_front_;  // of sources
   int64_t unknown_ = 0;
   int64_t end_;
 };
+
+// tokenizer_config.json of M2M100, whose tokenizer has no other form than SentencePiece's.
+void read_languages(const std::filesystem::path& folder, SentencePiece& tokenizer) {
+  const std::filesystem::path file = folder / "tokenizer_config.json";
+  std::ifstream in(file, std::ios::binary);
+  const auto config = nlohmann::json::parse(in, nullptr, false);
+  if (!config.is_object() || config.value("tokenizer_class", nlohmann::json()) != "M2M100Tokenizer") return;
+  const auto text = [&](const char* name, const char* otherwise) {
+    const auto it = config.find(name);
+    return it != config.end() && it->is_string() ? it->get<std::string>() : std::string(otherwise);
+  };
+  within(file.string(), [&] {
+    tokenizer.set_languages(text("language_codes", "m2m100") == "wmt21" ? kWmt21Languages : kM2m100Languages,
+                            text("src_lang", "en"));
+  });
+}
 
 }  // namespace
 
@@ -123,7 +160,9 @@ Tokenizers find_tokenizers(const std::filesystem::path& folder, int64_t end_id) 
     for (const auto& entry : fs::directory_iterator(folder))
       if (entry.path().extension() == ".spm" && entry.path().filename() != "target.spm") source = entry.path();
   if (source.empty()) return t;
-  t.source = load_sentencepiece(source, vocabulary, end_id);
+  auto loaded = within(source.string(), [&] { return std::make_unique<SentencePiece>(source, vocabulary, end_id); });
+  if (!vocabulary.empty()) read_languages(folder, *loaded);
+  t.source = std::move(loaded);
   t.target =
       fs::exists(folder / "target.spm") ? load_sentencepiece(folder / "target.spm", vocabulary, end_id) : t.source;
   return t;

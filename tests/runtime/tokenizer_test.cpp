@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "graph/error.h"
+#include "tests/support/temporary_folder.h"
 
 namespace attune {
 namespace {
@@ -61,6 +62,28 @@ TEST(SentencePiece, TakesIdsFromAVocabularyAndEndsWithTheEnd) {
   EXPECT_EQ(mapped->piece(7), " hello");
   EXPECT_EQ(mapped->piece(99), "<99>");
   std::filesystem::remove_all(folder);
+}
+
+// Ids as of transformers' M2M100Tokenizer with these files.
+TEST(SentencePiece, SourcesOfM2m100BeginWithTheirLanguage) {
+  const test::TemporaryFolder folder;
+  std::filesystem::copy_file(kFixtures / "sentencepiece.spm", folder / "sentencepiece.bpe.model");
+  folder.write(
+      "vocab.json",
+      "{\"<s>\": 0, \"<pad>\": 1, \"</s>\": 2, \"<unk>\": 3, \"\u2581l\": 4, \"e\": 5, \"\u2581\": 6, \"c\": 7, "
+      "\"h\": 8, \"a\": 9, \"t\": 10, \"n\": 11, \"o\": 12}");
+  const auto ids = [&](const std::string& settings) {
+    folder.write("tokenizer_config.json", R"({"tokenizer_class": "M2M100Tokenizer")" + settings + "}");
+    return find_tokenizers(folder.path(), 2).source->encode("le chat noir");
+  };
+  EXPECT_EQ(ids(R"(, "src_lang": "fr")"), (std::vector<int64_t>{37, 4, 5, 6, 7, 8, 9, 10, 6, 11, 12, 3, 3, 2}));
+  EXPECT_EQ(ids(R"(, "src_lang": null)").front(), 31);
+  EXPECT_EQ(ids(R"(, "src_lang": "zu")").front(), 112);
+  EXPECT_THROW(ids(R"(, "src_lang": "klingon")"), Error);
+  folder.write("tokenizer_config.json", R"({"tokenizer_class": "M2M100Tokenizer", "src_lang": "fr"})");
+  const auto tokenizer = find_tokenizers(folder.path(), 2).target;
+  EXPECT_EQ(tokenizer->decode(std::vector<int64_t>{31, 4, 5, 2}), "le");
+  EXPECT_EQ(tokenizer->piece(31), "__en__");
 }
 
 TEST(TokenizerFiles, BadOnesAreErrorsThatNameTheFile) {
