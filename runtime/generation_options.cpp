@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "graph/error.h"
 
@@ -69,6 +70,7 @@ class OptionReader {
     const json* v = find("alignment_heads");
     if (v) convert("alignment_heads", [&] { into = v->get<std::vector<std::pair<int64_t, int64_t>>>(); });
   }
+  bool knows(const std::string& name) const { return names_.contains(name); }
   void read_forced_decoder_ids(std::vector<std::pair<int64_t, int64_t>>& into) const {
     const json* v = find("forced_decoder_ids");
     if (!v) return;
@@ -81,6 +83,7 @@ class OptionReader {
 
  private:
   const json* find(const char* name) const {
+    names_.insert(name);
     const auto it = object_.find(name);
     return it == object_.end() || it->is_null() ? nullptr : &*it;
   }
@@ -93,10 +96,25 @@ class OptionReader {
     }
   }
   const json& object_;
+  mutable std::set<std::string> names_;  // that were asked for
 };
 
-void read_options(const json& object, GenerationOptions& o) {
+// Other ways of searching, and the values at which they are off. Without them an output would be another one.
+void refuse_unknown_searches(const json& object) {
+  const std::pair<const char*, json> searches[] = {
+      {"num_beam_groups", 1},   {"diversity_penalty", 0},  {"penalty_alpha", 0},
+      {"guidance_scale", 1},    {"constraints", nullptr},  {"force_words_ids", nullptr},
+      {"dola_layers", nullptr}, {"stop_strings", nullptr}, {"watermarking_config", nullptr},
+      {"token_healing", false}};
+  for (const auto& [name, off] : searches)
+    if (const auto it = object.find(name); it != object.end() && !it->is_null() && *it != off)
+      throw Error(Error::Kind::kUnsupported, fmt::format("option {}: {}", name, it->dump()));
+}
+
+// `strict`: every name must be known.
+void read_options(const json& object, GenerationOptions& o, bool strict = false) {
   if (!object.is_object()) invalid("options: expected a JSON object");
+  refuse_unknown_searches(object);
   const OptionReader in(object);
   in.read("max_length", o.max_length);
   in.read("max_new_tokens", o.max_new_tokens);
@@ -112,6 +130,9 @@ void read_options(const json& object, GenerationOptions& o) {
   in.read("top_k", o.top_k);
   in.read("top_p", o.top_p);
   in.read("min_p", o.min_p);
+  in.read("typical_p", o.typical_p);
+  in.read("epsilon_cutoff", o.epsilon_cutoff);
+  in.read("eta_cutoff", o.eta_cutoff);
   in.read("seed", o.seed);
   in.read("repetition_penalty", o.repetition_penalty);
   in.read("no_repeat_ngram_size", o.no_repeat_ngram_size);
@@ -137,6 +158,8 @@ void read_options(const json& object, GenerationOptions& o) {
   in.read("max_initial_timestamp_index", o.max_initial_timestamp_index);
   in.read("output_alignments", o.output_alignments);
   in.read_alignment_heads(o.alignment_heads);
+  for (const auto& [name, value] : object.items())
+    if (strict && !in.knows(name)) invalid(fmt::format("option {}: there is none of that name", name));
 }
 
 std::optional<json> read_json(const std::filesystem::path& file) {
@@ -154,6 +177,12 @@ void read_generation_options(std::string_view text, GenerationOptions& options) 
   const json parsed = json::parse(text, nullptr, false);
   if (parsed.is_discarded()) invalid("options: not valid JSON");
   read_options(parsed, options);
+}
+
+void set_generation_option(const std::string& name, const std::string& value, GenerationOptions& options) {
+  json parsed = json::parse(value, nullptr, false);
+  if (parsed.is_discarded()) parsed = value;
+  read_options(json{{name, parsed}}, options, true);
 }
 
 GenerationOptions read_generation_config(const std::filesystem::path& folder) {
@@ -188,6 +217,9 @@ void check(const GenerationOptions& o) {
   require(o.top_k >= 0, "top_k must not be negative");
   require(o.top_p >= 0 && o.top_p <= 1, "top_p must lie in [0, 1]");
   require(!o.min_p || (*o.min_p >= 0 && *o.min_p <= 1), "min_p must lie in [0, 1]");
+  require(o.typical_p > 0, "typical_p must be above 0");
+  require(o.epsilon_cutoff >= 0 && o.epsilon_cutoff < 1, "epsilon_cutoff must lie in [0, 1)");
+  require(o.eta_cutoff >= 0 && o.eta_cutoff < 1, "eta_cutoff must lie in [0, 1)");
   require(o.repetition_penalty > 0, "repetition_penalty must be above 0");
   require(!o.return_timestamps || (o.no_timestamps_token_id && *o.no_timestamps_token_id >= 0),
           "return_timestamps needs no_timestamps_token_id");

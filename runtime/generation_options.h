@@ -35,6 +35,10 @@ struct GenerationOptions {
   int64_t top_k = 50;          // 0: all
   float top_p = 1;             // 1: all
   std::optional<float> min_p;  // tokens below min_p times the largest probability are dropped
+  float typical_p = 1;         // those whose information is nearest to the entropy, up to this probability; 1: all
+  // Tokens are dropped whose probability is below epsilon_cutoff; below eta_cutoff, or less for flat distributions
+  // (Hewitt et al. 2022). 0: none.
+  float epsilon_cutoff = 0, eta_cutoff = 0;
   uint64_t seed = 0;
 
   // --- tokens
@@ -77,8 +81,11 @@ struct GenerationOptions {
 };
 
 // Sets what `json` (an object; unknown names are left alone) gives. Throws Error(kInvalidArgument) that names the
-// option that has a wrong type or value.
+// option that has a wrong type or value, Error(kUnsupported) for one of Hugging Face's ways of searching that attune
+// doesn't have.
 void read_generation_options(std::string_view json, GenerationOptions& options);
+// Sets one option from text: a JSON value, or else a string. Throws as above, and for a name that isn't known.
+void set_generation_option(const std::string& name, const std::string& value, GenerationOptions& options);
 // Reads generation_config.json of a folder; older folders have its settings in config.json. Neither: the defaults.
 GenerationOptions read_generation_config(const std::filesystem::path& folder);
 // Throws Error(kInvalidArgument) where options contradict each other.

@@ -8,8 +8,8 @@
 
 namespace attune {
 
-// Applies temperature, top_k, top_p and min_p, in this order; tokens that fall away become -inf. At least
-// `keep` tokens stay.
+// Applies temperature, top_k, top_p, min_p, typical_p, epsilon_cutoff and eta_cutoff, in this order; tokens that fall
+// away become -inf. At least `keep` tokens stay.
 void warp(const GenerationOptions& options, size_t keep, std::span<float> scores);
 
 // A number in [0, 1) that depends on its arguments alone, so that a draw is the same in any batch.

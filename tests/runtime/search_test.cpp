@@ -280,6 +280,51 @@ TEST(Sampling, Warping) {
   EXPECT_THAT(warped(p, [](auto& o) { o.min_p = 0.4F; }), ElementsAre(kOut, p[1], p[2]));
 }
 
+// Tokens that stay, as of transformers' TypicalLogitsWarper, EpsilonLogitsWarper and EtaLogitsWarper.
+TEST(Sampling, ByInformationAndByLeastProbability) {
+  const auto stay = [](size_t keep, const std::function<void(GenerationOptions&)>& set) {
+    GenerationOptions o;
+    o.top_k = 0;
+    set(o);
+    std::vector<float> scores{0.5F, 2, -1, 1, 0, -0.5F};
+    warp(o, keep, scores);
+    std::vector<size_t> out;
+    for (size_t i = 0; i < scores.size(); ++i)
+      if (std::isfinite(scores[i])) out.push_back(i);
+    return out;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(stay(1, [](auto& o) { o.typical_p = 0.2F; }), ElementsAre(1, 3));
+  EXPECT_THAT(stay(1, [](auto& o) { o.typical_p = 0.8F; }), ElementsAre(0, 1, 3));
+  EXPECT_THAT(stay(2, [](auto& o) { o.typical_p = 0.95F; }), ElementsAre(0, 1, 3, 4, 5));
+  EXPECT_THAT(stay(1, [](auto& o) { o.epsilon_cutoff = 0.05F; }), ElementsAre(0, 1, 3, 4));
+  EXPECT_THAT(stay(1, [](auto& o) { o.epsilon_cutoff = 0.9F; }), ElementsAre(1));
+  EXPECT_THAT(stay(2, [](auto& o) { o.epsilon_cutoff = 0.3F; }), ElementsAre(1, 3));
+  EXPECT_THAT(stay(1, [](auto& o) { o.eta_cutoff = 0.1F; }), ElementsAre(0, 1, 3));
+  EXPECT_THAT(stay(1, [](auto& o) { o.eta_cutoff = 0.5F; }), ElementsAre(1, 3));
+  EXPECT_THAT(stay(2, [](auto& o) { o.eta_cutoff = 0.9F; }), ElementsAre(1, 3));
+}
+
+TEST(Options, WaysOfSearchingThatAreNotKnownAreRefused) {
+  GenerationOptions o;
+  read_generation_options(R"({"num_beam_groups": 1, "diversity_penalty": 0.0, "guidance_scale": null})", o);
+  for (const char* text : {R"({"num_beam_groups": 2})", R"({"penalty_alpha": 0.6})", R"({"force_words_ids": [[1]]})",
+                           R"({"guidance_scale": 1.5})", R"({"stop_strings": ["."]})"})
+    EXPECT_THROW(read_generation_options(text, o), Error) << text;
+}
+
+TEST(Options, FromText) {
+  GenerationOptions o;
+  set_generation_option("num_beams", "3", o);
+  set_generation_option("early_stopping", "never", o);
+  set_generation_option("bad_words_ids", "[[1, 2]]", o);
+  EXPECT_EQ(o.num_beams, 3);
+  EXPECT_EQ(o.early_stopping, EarlyStopping::kNever);
+  EXPECT_EQ(o.bad_words_ids, (std::vector<std::vector<int64_t>>{{1, 2}}));
+  EXPECT_THROW(set_generation_option("num_beam", "3", o), Error);
+  EXPECT_THROW(set_generation_option("num_beams", "many", o), Error);
+}
+
 TEST(Sampling, DrawsAsOftenAsProbable) {
   const std::vector<float> scores{std::log(0.1F), std::log(0.6F), std::log(0.3F)};
   std::array<int, 3> count{};
