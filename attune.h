@@ -15,6 +15,7 @@
 #include "passes/report.h"
 #include "runtime/audio/audio_file.h"
 #include "runtime/audio/features.h"
+#include "runtime/audio/subtitles.h"
 #include "runtime/audio/transcriber.h"
 #include "runtime/diagnosis/diagnosis.h"
 #include "runtime/folder.h"

@@ -56,10 +56,12 @@ struct Generator::Impl {
   void open_sessions();
   std::vector<std::vector<Generation>> generate(const TensorMap& inputs, const GenerationOptions& o,
                                                 const TokenCallback& callback);
-  void generate_group(const SourceBatch& batch, const GenerationOptions& o, const TokenCallback& callback,
-                      std::vector<std::vector<Generation>>& results);
+  void generate_group(const SourceBatch& batch, EncodedSources sources, const GenerationOptions& o,
+                      const TokenCallback& callback, std::vector<std::vector<Generation>>& results);
   std::vector<std::vector<int64_t>> prompts(const SourceBatch& batch, const GenerationOptions& o) const;
+  void check_request(const GenerationOptions& o) const;
   EncodedSources encode(const SourceBatch& batch);
+  EncodedSources encode_timed(const SourceBatch& batch);
   void show_encoder(const EncodedSources& sources) const;
   Generation finish(Hypothesis hypothesis, size_t prompt_length, bool alignment) const;
   Model read(const std::filesystem::path& file) const;
@@ -200,12 +202,16 @@ Generation Generator::Impl::finish(Hypothesis hypothesis, size_t prompt_length, 
   return g;
 }
 
-void Generator::Impl::generate_group(const SourceBatch& batch, const GenerationOptions& o,
-                                     const TokenCallback& callback, std::vector<std::vector<Generation>>& results) {
+EncodedSources Generator::Impl::encode_timed(const SourceBatch& batch) {
   const auto started = Clock::now();
   EncodedSources sources = encode(batch);
   timing.encode_ms += milliseconds(started);
   if (options.session.profile) timing.encoder_events = options.session.profile->events().size();
+  return sources;
+}
+
+void Generator::Impl::generate_group(const SourceBatch& batch, EncodedSources sources, const GenerationOptions& o,
+                                     const TokenCallback& callback, std::vector<std::vector<Generation>>& results) {
   const auto decoding = Clock::now();
   const auto starts = prompts(batch, o);
   AlignmentRequest alignments;
@@ -227,12 +233,16 @@ void Generator::Impl::generate_group(const SourceBatch& batch, const GenerationO
   timing.decode_ms += milliseconds(decoding);
 }
 
-std::vector<std::vector<Generation>> Generator::Impl::generate(const TensorMap& inputs, const GenerationOptions& o,
-                                                               const TokenCallback& callback) {
+void Generator::Impl::check_request(const GenerationOptions& o) const {
   check(o);
   if (o.output_alignments && (whole || !decoder->gives_alignments()))
     throw Error(Error::Kind::kUnsupported,
                 "the model gives no alignments: its decoder has no fused cross-attention and no output with weights");
+}
+
+std::vector<std::vector<Generation>> Generator::Impl::generate(const TensorMap& inputs, const GenerationOptions& o,
+                                                               const TokenCallback& callback) {
+  check_request(o);
   timing = {};
   const auto& ports = whole ? whole->inputs() : encoder->plan().inputs();
   const auto batches = make_batches(inputs, ports, o);
@@ -241,7 +251,7 @@ std::vector<std::vector<Generation>> Generator::Impl::generate(const TensorMap& 
   std::vector<std::vector<Generation>> results(count);
   for (const SourceBatch& batch : batches) {
     if (!whole) {
-      generate_group(batch, o, callback, results);
+      generate_group(batch, encode_timed(batch), o, callback, results);
       continue;
     }
     const auto started = Clock::now();
@@ -299,19 +309,45 @@ std::vector<std::vector<Generation>> Generator::generate(const TensorMap& inputs
   return impl_->generate(inputs, options, callback);
 }
 
-std::vector<std::vector<float>> Generator::next_token_scores(const TensorMap& inputs,
-                                                             const std::vector<std::vector<int64_t>>& prompts) {
+struct Generator::Encoded::Batches {
+  std::vector<SourceBatch> batches;
+  std::vector<EncodedSources> encoded;  // one for each
+};
+
+Generator::Encoded Generator::encode(const TensorMap& inputs) {
   if (impl_->whole)
-    throw Error(Error::Kind::kUnsupported, "a model that loops by itself gives no scores of single tokens");
+    throw Error(Error::Kind::kUnsupported, "a model that loops by itself has no encoder that could run alone");
+  auto batches = std::make_shared<Encoded::Batches>();
+  batches->batches = make_batches(inputs, impl_->encoder->plan().inputs(), impl_->defaults);
+  impl_->timing = {};
+  for (const SourceBatch& b : batches->batches) batches->encoded.push_back(impl_->encode_timed(b));
+  return Encoded(std::move(batches));
+}
+
+std::vector<std::vector<Generation>> Generator::generate(const Encoded& sources, const GenerationOptions& options,
+                                                         const TokenCallback& callback) {
+  impl_->check_request(options);
+  impl_->timing = {};
+  size_t count = 0;
+  for (const SourceBatch& b : sources.batches_->batches) count += b.sources.size();
+  std::vector<std::vector<Generation>> results(count);
+  for (size_t i = 0; i < sources.batches_->batches.size(); ++i)
+    impl_->generate_group(sources.batches_->batches[i], sources.batches_->encoded[i], options, callback, results);
+  return results;
+}
+
+std::vector<std::vector<float>> Generator::next_token_scores(const Encoded& sources,
+                                                             const std::vector<std::vector<int64_t>>& prompts) {
   std::vector<std::vector<float>> out(prompts.size());
-  for (const SourceBatch& batch : make_batches(inputs, impl_->encoder->plan().inputs(), impl_->defaults)) {
+  for (size_t b = 0; b < sources.batches_->batches.size(); ++b) {
+    const SourceBatch& batch = sources.batches_->batches[b];
     std::vector<std::vector<int64_t>> own;
     for (const size_t source : batch.sources) {
       if (source >= prompts.size() || prompts[source].empty() || prompts[source].size() != prompts[0].size())
         throw Error(Error::Kind::kInvalidArgument, "expected a prompt for each source, all equally long");
       own.push_back(prompts[source]);
     }
-    impl_->decoder->start(impl_->encode(batch));
+    impl_->decoder->start(sources.batches_->encoded[b]);
     const Scores scores = impl_->decoder->step(own, {});
     for (size_t i = 0; i < batch.sources.size(); ++i) {
       const auto row = scores.row(i);
@@ -319,6 +355,11 @@ std::vector<std::vector<float>> Generator::next_token_scores(const TensorMap& in
     }
   }
   return out;
+}
+
+std::vector<std::vector<float>> Generator::next_token_scores(const TensorMap& inputs,
+                                                             const std::vector<std::vector<int64_t>>& prompts) {
+  return next_token_scores(encode(inputs), prompts);
 }
 
 GenerationOptions Generator::options_of(const std::filesystem::path& folder) {

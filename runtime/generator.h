@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/attention_taps.h"
@@ -75,6 +76,21 @@ class Generator {
 
   // The decoder's scores (logits) of the token that follows each source's prompt. Prompts are equally long.
   std::vector<std::vector<float>> next_token_scores(const TensorMap& inputs,
+                                                    const std::vector<std::vector<int64_t>>& prompts);
+
+  // Sources after the encoder, for several calls of this generator. Cheap to copy.
+  class Encoded {
+   private:
+    friend class Generator;
+    struct Batches;
+    explicit Encoded(std::shared_ptr<const Batches> batches) : batches_(std::move(batches)) {}
+    std::shared_ptr<const Batches> batches_;
+  };
+  // Throws Error(kUnsupported) for a model that is one graph.
+  Encoded encode(const TensorMap& inputs);
+  std::vector<std::vector<Generation>> generate(const Encoded& sources, const GenerationOptions& options,
+                                                const TokenCallback& callback = {});
+  std::vector<std::vector<float>> next_token_scores(const Encoded& sources,
                                                     const std::vector<std::vector<int64_t>>& prompts);
 
   // The options of a folder's generation_config.json, as load() reads them.

@@ -67,8 +67,9 @@ struct Transcriber::Impl {
     int64_t first_time = INT64_MAX;  // token
     int64_t sounding_frames = 0;     // without silence that was put behind it
     const TranscriptionOptions& transcription;
-    size_t start_length = 0;     // of the prompt without earlier text
-    float last_temperature = 0;  // of the window before
+    std::vector<int64_t> said_before;  // tokens of TranscriptionOptions::prompt
+    size_t start_length = 0;           // of the prompt without earlier text
+    float last_temperature = 0;        // of the window before
   };
 
   Impl(const std::filesystem::path& folder, const GeneratorOptions& options)
@@ -83,17 +84,21 @@ struct Transcriber::Impl {
     if (!tokenizer) throw Error(Error::Kind::kIo, fmt::format("{}: has no tokenizer", folder.string()));
   }
 
+  using Window = Generator::Encoded;
+  Window encoded(const Tensor& window) { return generator.encode({{"input_features", window}}); }
+
   int64_t window_frames() const { return kFramesPerPosition * config.source_positions; }
   Transcript transcribe(const Audio& audio, const TranscriptionOptions& options, const SegmentCallback& callback);
   int64_t add_window(const Generation& g, int64_t seek, int64_t frames, const Run& run, Transcript& out) const;
   Tensor features_of(const Audio& audio) const;
-  std::vector<int64_t> start_tokens(const TranscriptionOptions& o, bool timestamps, const Tensor& first_window);
-  int64_t hear_language(int64_t start, const Tensor& window);
-  std::vector<int64_t> previous_text(const std::vector<TranscriptSegment>& segments, const GenerationOptions& o) const;
-  Generation generate(const Tensor& window, const std::vector<int64_t>& prompt, GenerationOptions o);
-  std::optional<Generation> transcribe_window(const Tensor& window, const std::vector<int64_t>& prompt, Run& run);
+  std::vector<int64_t> start_tokens(const TranscriptionOptions& o, bool timestamps, const Window& first_window);
+  int64_t hear_language(int64_t start, const Window& window);
+  std::vector<int64_t> prompt_tokens(const std::string& text, int64_t first_special) const;
+  std::vector<int64_t> earlier_text(const std::vector<TranscriptSegment>& segments, const Run& run) const;
+  Generation generate(const Window& window, const std::vector<int64_t>& prompt, GenerationOptions o);
+  std::optional<Generation> transcribe_window(const Window& window, const std::vector<int64_t>& prompt, Run& run);
   bool is_bad(const Generation& g, const TranscriptionOptions& o) const;
-  bool is_silence(const Generation& g, const Tensor& window, const std::vector<int64_t>& prompt, const Run& run);
+  bool is_silence(const Generation& g, const Window& window, const std::vector<int64_t>& prompt, const Run& run);
   std::string text_of(std::span<const int64_t> tokens, int64_t first_time) const;
   void add_words(TranscriptSegment& segment, double before, const std::string& language, int64_t first_time) const;
 
@@ -110,8 +115,8 @@ Tensor Transcriber::Impl::features_of(const Audio& audio) const {
   return audio_features(samples, features);
 }
 
-int64_t Transcriber::Impl::hear_language(int64_t start, const Tensor& window) {
-  const auto scores = generator.next_token_scores({{"input_features", window}}, {{start}}).at(0);
+int64_t Transcriber::Impl::hear_language(int64_t start, const Window& window) {
+  const auto scores = generator.next_token_scores(window, {{start}}).at(0);
   const auto better = [&](const auto& a, const auto& b) {
     const auto score = [&](int64_t token) {
       if (token < 0 || static_cast<size_t>(token) >= scores.size())
@@ -124,7 +129,7 @@ int64_t Transcriber::Impl::hear_language(int64_t start, const Tensor& window) {
 }
 
 std::vector<int64_t> Transcriber::Impl::start_tokens(const TranscriptionOptions& o, bool timestamps,
-                                                     const Tensor& first_window) {
+                                                     const Window& first_window) {
   const GenerationOptions& g = o.generation;
   if (!g.decoder_start_token_id) invalid("the configuration has no decoder_start_token_id");
   std::string language = o.language.empty() ? config.language : o.language;
@@ -163,18 +168,42 @@ std::vector<int64_t> Transcriber::Impl::start_tokens(const TranscriptionOptions&
   return tokens;
 }
 
-// <|startofprev|> and the newest text, as much as half of the decoder's positions hold.
-std::vector<int64_t> Transcriber::Impl::previous_text(const std::vector<TranscriptSegment>& segments,
-                                                      const GenerationOptions& o) const {
-  const int64_t first_time = *o.no_timestamps_token_id + 1;
-  std::vector<int64_t> text;
-  for (const TranscriptSegment& s : segments) {
-    const size_t size = s.tokens.size();
-    const bool pair_at_end = size > 2 && s.tokens[size - 2] >= first_time;
-    text.insert(text.end(), s.tokens.begin(), s.tokens.end() - (pair_at_end ? 1 : 0));
+// Tokens of text alone.
+std::vector<int64_t> Transcriber::Impl::prompt_tokens(const std::string& text, int64_t first_special) const {
+  constexpr const char* kBlanks = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string::npos) return {};
+  auto tokens = tokenizer->encode(" " + text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin));
+  // What the tokenizer puts around any text.
+  const auto around = tokenizer->encode("");
+  const auto [in_front, same] = std::mismatch(around.begin(), around.end(), tokens.begin(), tokens.end());
+  const auto behind = around.end() - in_front;
+  tokens.erase(tokens.end() - std::min(behind, tokens.end() - same), tokens.end());
+  tokens.erase(tokens.begin(), tokens.begin() + (in_front - around.begin()));
+  for (const int64_t t : tokens)
+    if (t >= first_special) invalid(fmt::format("the prompt holds the special token {}", tokenizer->piece(t)));
+  return tokens;
+}
+
+// <|startofprev|> and what was said before a window: the prompt, the newest text of earlier windows (as much as half of
+// the decoder's positions hold), or both. Nothing if there is neither.
+std::vector<int64_t> Transcriber::Impl::earlier_text(const std::vector<TranscriptSegment>& segments,
+                                                     const Run& run) const {
+  const GenerationOptions& o = run.options;
+  // Text that was drawn at random rather confuses.
+  const bool conditions =
+      run.transcription.condition_on_previous_text && run.last_temperature < 0.5F && o.no_timestamps_token_id;
+  const bool stays = !conditions || run.transcription.prompt_all_segments;
+  std::vector<int64_t> text = stays ? std::vector<int64_t>() : run.said_before;
+  for (size_t i = 0; conditions && i < segments.size(); ++i) {
+    const auto& tokens = segments[i].tokens;
+    const bool pair_at_end = tokens.size() > 2 && tokens[tokens.size() - 2] >= run.first_time;
+    text.insert(text.end(), tokens.begin(), tokens.end() - (pair_at_end ? 1 : 0));
   }
   const auto most = static_cast<size_t>(config.target_positions / 2 - 1);
   if (text.size() > most) text.erase(text.begin(), text.end() - static_cast<std::ptrdiff_t>(most));
+  if (stays) text.insert(text.begin(), run.said_before.begin(), run.said_before.end());
+  if (text.empty() && (!conditions || segments.empty())) return text;
   const size_t suppressed = o.suppress_tokens.size();
   if (config.previous_text_token) {
     text.insert(text.begin(), *config.previous_text_token);
@@ -184,15 +213,15 @@ std::vector<int64_t> Transcriber::Impl::previous_text(const std::vector<Transcri
   return text;
 }
 
-Generation Transcriber::Impl::generate(const Tensor& window, const std::vector<int64_t>& prompt, GenerationOptions o) {
+Generation Transcriber::Impl::generate(const Window& window, const std::vector<int64_t>& prompt, GenerationOptions o) {
   o.decoder_input_ids = {prompt};
   const auto length = static_cast<int64_t>(prompt.size());
   if (o.max_new_tokens) o.max_new_tokens = std::min(*o.max_new_tokens, config.target_positions - length);
-  return std::move(generator.generate({{"input_features", window}}, o).at(0).at(0));
+  return std::move(generator.generate(window, o).at(0).at(0));
 }
 
 // What the first of the temperatures gives whose text is good, else the last; nothing if there is no speech.
-std::optional<Generation> Transcriber::Impl::transcribe_window(const Tensor& window, const std::vector<int64_t>& prompt,
+std::optional<Generation> Transcriber::Impl::transcribe_window(const Window& window, const std::vector<int64_t>& prompt,
                                                                Run& run) {
   Generation g;
   for (const float temperature : run.transcription.temperatures) {
@@ -218,12 +247,12 @@ bool Transcriber::Impl::is_bad(const Generation& g, const TranscriptionOptions& 
 }
 
 // By what the model expects behind the start token: <|nospeech|> stands before <|notimestamps|>.
-bool Transcriber::Impl::is_silence(const Generation& g, const Tensor& window, const std::vector<int64_t>& prompt,
+bool Transcriber::Impl::is_silence(const Generation& g, const Window& window, const std::vector<int64_t>& prompt,
                                    const Run& run) {
   const TranscriptionOptions& o = run.transcription;
   if (!o.no_speech_threshold || mean_log_probability(g) >= o.logprob_threshold.value_or(-INFINITY)) return false;
   const auto before = std::span(prompt).first(prompt.size() - run.start_length + 1);
-  const auto scores = generator.next_token_scores({{"input_features", window}}, {{before.begin(), before.end()}}).at(0);
+  const auto scores = generator.next_token_scores(window, {{before.begin(), before.end()}}).at(0);
   const float none = scores.at(static_cast<size_t>(run.first_time - 2));
   return std::exp(none - log_sum_exp(scores)) > *o.no_speech_threshold;
 }
@@ -285,7 +314,7 @@ Transcript Transcriber::Impl::transcribe(const Audio& audio, const Transcription
                                          const SegmentCallback& callback) {
   const Tensor all = features_of(audio);
   const int64_t width = window_frames(), count = all.dim(2);
-  Run run{options.generation, options.word_timestamps, options.generation.output_alignments, INT64_MAX, 0, options};
+  Run run{options.generation, options.word_timestamps, options.generation.output_alignments, INT64_MAX, 0, options, {}};
   run.sounding_frames =
       (static_cast<int64_t>(std::llround(audio.seconds() * static_cast<double>(features.sampling_rate))) +
        features.hop_length - 1) /
@@ -304,22 +333,24 @@ Transcript Transcriber::Impl::transcribe(const Audio& audio, const Transcription
   if (options.word_timestamps && o.alignment_heads.empty())
     invalid("word timestamps need alignment_heads in generation_config.json");
   if (o.no_timestamps_token_id) run.first_time = *o.no_timestamps_token_id + 1;
+  if (options.prompt_all_segments && !options.condition_on_previous_text)
+    invalid("prompt_all_segments needs condition_on_previous_text");
+  run.said_before = prompt_tokens(options.prompt, o.eos_token_id.empty() ? INT64_MAX : o.eos_token_id.front());
 
   Transcript out;
-  out.prompt = start_tokens(options, o.return_timestamps, window_of(all, 0, std::min(width, count), width));
+  Window window = encoded(window_of(all, 0, std::min(width, count), width));
+  out.prompt = start_tokens(options, o.return_timestamps, window);
   if (out.prompt.size() > 1) out.language = language_code(config, out.prompt[1]);
   run.start_length = out.prompt.size();
   for (int64_t seek = 0; seek < count;) {
     const int64_t frames = std::min(width, count - seek);
-    std::vector<int64_t> prompt = out.prompt;
-    // Text that was drawn at random rather confuses.
-    const bool conditions = options.condition_on_previous_text && run.last_temperature < 0.5F;
-    if (conditions && !out.segments.empty() && o.no_timestamps_token_id) {
-      const auto before = previous_text(out.segments, o);
-      prompt.insert(prompt.begin(), before.begin(), before.end());
-    }
+    std::vector<int64_t> prompt = earlier_text(out.segments, run);
+    prompt.insert(prompt.end(), out.prompt.begin(), out.prompt.end());
+    if (static_cast<int64_t>(prompt.size()) >= config.target_positions)
+      invalid(
+          fmt::format("a prompt of {} tokens: the decoder has {} positions", prompt.size(), config.target_positions));
     const size_t known = out.segments.size();
-    const Tensor window = window_of(all, seek, frames, width);
+    if (seek > 0) window = encoded(window_of(all, seek, frames, width));
     const auto g = transcribe_window(window, prompt, run);
     seek += g ? add_window(*g, seek, frames, run, out) : frames;
     const double done = std::min(static_cast<double>(seek) * kFrameSeconds, audio.seconds());

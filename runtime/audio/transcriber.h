@@ -25,6 +25,10 @@ struct TranscriptionOptions {
   // Needs a generator that was loaded with `alignments` and `each_head`, and alignment_heads in the configuration.
   bool word_timestamps = false;
   bool condition_on_previous_text = false;  // the text of earlier windows is the prompt of the next
+  // As if this had been said before: names and spellings are taken from it. With condition_on_previous_text it comes
+  // before the text of the earlier windows, and goes as that grows; or it stays in front of every window.
+  std::string prompt;
+  bool prompt_all_segments = false;  // needs condition_on_previous_text
   // A window is transcribed at the first temperature (0: greedy or beams; above: sampling), and anew at the next one
   // while its text repeats itself (zlib makes its tokens smaller by more than compression_ratio_threshold) or is
   // improbable (mean log-probability of the tokens below logprob_threshold).

@@ -41,6 +41,8 @@ TranscriptionOptions options_of(const Transcriber& transcriber, const json& args
   o.task = args.value("task", "");
   o.timestamps = args.value("return_timestamps", false);
   o.condition_on_previous_text = args.value("condition_on_prev_tokens", false);
+  o.prompt = args.value("prompt", "");
+  o.prompt_all_segments = args.value("prompt_condition_type", "") == "all-segments";
   o.generation.num_beams = args.value("num_beams", int64_t{1});
   if (args.contains("logprob_threshold")) o.logprob_threshold = args["logprob_threshold"].get<float>();
   if (args.contains("no_speech_threshold")) o.no_speech_threshold = args["no_speech_threshold"].get<float>();
@@ -69,7 +71,7 @@ TEST(Transcriber, EqualsTransformersTokenForToken) {
         EXPECT_NEAR(t.segments[i].token_times[k], s["token_timestamps"][k].get<double>(), 1e-3) << i << " token " << k;
     }
   }
-  EXPECT_EQ(expected.size(), 13U);
+  EXPECT_EQ(expected.size(), 18U);
 }
 
 TEST(Transcriber, SameWithoutWordsAndAtAnyRate) {
@@ -135,6 +137,14 @@ TEST(Transcriber, WrongOptions) {
   EXPECT_THROW(transcriber.transcribe(sound, o), Error);
   o = transcriber.defaults();
   o.no_speech_threshold = 0.5F;  // without logprob_threshold
+  EXPECT_THROW(transcriber.transcribe(sound, o), Error);
+  o = transcriber.defaults();
+  o.prompt_all_segments = true;  // without condition_on_previous_text
+  EXPECT_THROW(transcriber.transcribe(sound, o), Error);
+  o = transcriber.defaults();
+  o.prompt = "a <|startoftranscript|>";
+  EXPECT_THROW(transcriber.transcribe(sound, o), Error);
+  o.prompt = std::string(200, 'a');  // the decoder has 64 positions
   EXPECT_THROW(transcriber.transcribe(sound, o), Error);
   o = transcriber.defaults();
   o.temperatures = {};

@@ -37,6 +37,13 @@ RUNS = {
                        no_speech_threshold=1e-5),
     "improbable_beams": dict(samples=83000, language="en", return_timestamps=True, temperature=0.0, logprob_threshold=-0.75,
                              no_speech_threshold=1e-5, num_beams=2),
+    "prompted": dict(samples=20000, language="en", prompt="Anna"),
+    "prompted_timestamps_beams": dict(samples=30000, language="de", return_timestamps=True, num_beams=3, prompt=" Mr. Brown "),
+    "long_prompted": dict(samples=83000, language="en", return_timestamps=True, prompt="Anna"),
+    "long_prompted_conditioned": dict(samples=83000, language="en", return_timestamps=True, condition_on_prev_tokens=True, prompt="Karenina",
+                                      max_new_tokens=12),
+    "long_prompted_always": dict(samples=83000, language="en", return_timestamps=True, condition_on_prev_tokens=True, prompt="Anna",
+                                 prompt_condition_type="all-segments", max_new_tokens=12),
 }
 
 
@@ -100,7 +107,9 @@ def make_tokenizer():
     return tokenizer
 
 
-def transcribe(model, extractor, samples, **arguments):
+def transcribe(model, extractor, samples, prompt=None, **arguments):
+    if prompt is not None:  # as WhisperTokenizer.get_prompt_ids()
+        arguments["prompt_ids"] = torch.tensor([ID["<|startofprev|>"]] + make_tokenizer().encode(" " + prompt.strip()).ids)
     # Up to one window is filled with silence; longer sound is not.
     padding = {} if samples <= 32000 else dict(truncation=False, padding="longest")
     batch = extractor(sound(samples), sampling_rate=16000, return_tensors="pt", return_attention_mask=True, **padding)
