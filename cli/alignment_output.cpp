@@ -83,15 +83,7 @@ void AlignmentOutput::draw(const std::vector<std::vector<Generation>>& generatio
 
 void AlignmentOutput::draw(const AlignmentPicture& picture, size_t index) const {
   if (show) print(alignment_text(picture, 0, terminal_has_colour(), terminal_width()));
-  if (!file.empty()) write_alignment(picture, numbered_file(index));
-}
-
-std::string AlignmentOutput::numbered_file(size_t index) const {
-  fs::path numbered = file;
-  if (index > 0)
-    numbered.replace_filename(
-        fmt::format("{}-{}{}", numbered.stem().string(), index + 1, numbered.extension().string()));
-  return numbered.string();
+  if (!file.empty()) write_alignment(picture, numbered_file(file, index));
 }
 
 }  // namespace attune::cli

@@ -30,9 +30,6 @@ struct AlignmentOutput {
   // The picture of source `index`.
   void draw(const AlignmentPicture& picture, size_t index) const;
 
-  // The file's name, with a number for sources after the first.
-  std::string numbered_file(size_t index) const;
-
  private:
   HeadSelection selection() const;
 };

@@ -108,15 +108,20 @@ Action add_bench(CLI::App& command) {
   command.add_option("folder", o->folder, "Folder of an encoder-decoder model")->required();
   command.add_option("--source-ids", o->ids, "Token ids: .npy (sources, length), or text with one source a line");
   command.add_option("--source-features", o->features, "The encoder's only input: .npy");
-  command.add_option("--new", o->new_tokens, "Tokens to decode, exactly")->capture_default_str();
-  command.add_option("--batch", o->batch, "Sources, repeated from the file; 0: those of the file");
-  command.add_option("--beams", o->beams, "Beams (1: greedy)")->capture_default_str();
+  command.add_option("--new", o->new_tokens, "Tokens to decode, exactly")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--batch", o->batch, "Sources, repeated from the file; 0: those of the file")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--beams", o->beams, "Beams (1: greedy)")->check(CLI::PositiveNumber)->capture_default_str();
   command
       .add_option("--alignment-layers", o->alignment_layers,
                   "Give alignments too: the mean over the heads of these layers, from 0; -1: the last")
       ->delimiter(',');
-  command.add_option("--threads", o->threads, "Threads; 0: the physical cores");
-  command.add_option("--rounds", o->rounds, "Rounds, of which the medians are given")->capture_default_str();
+  command.add_option("--threads", o->threads, "Threads; 0: the physical cores")->check(CLI::NonNegativeNumber);
+  command.add_option("--rounds", o->rounds, "Rounds, of which the medians are given")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command.add_flag("--profile", o->profile, "Print the time of each node in the last round");
   command.add_flag("--cache", o->cache, "Keep packed weights in a file in the folder, for a quick start");
   command.add_flag("--json", o->json, "Print JSON: encode_ms, step_ms, tokens");

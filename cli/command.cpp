@@ -4,8 +4,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "graph/error.h"
@@ -38,6 +40,14 @@ size_t terminal_width() {
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kElsewhere;
 }
 
+std::string numbered_file(const std::string& file, size_t index) {
+  std::filesystem::path numbered = file;
+  if (index > 0)
+    numbered.replace_filename(
+        fmt::format("{}-{}{}", numbered.stem().string(), index + 1, numbered.extension().string()));
+  return numbered.string();
+}
+
 std::string bytes_text(double bytes) {
   if (bytes < 1000) return fmt::format("{:.0f} B", bytes);
   const char* const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
@@ -55,6 +65,15 @@ Progress::Progress(std::string what)
 
 Progress::~Progress() {
   if (visible_) fmt::print(stderr, "\r\033[K");
+}
+
+std::string Progress::pace(std::string_view unit, double done, double part) const {
+  const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  std::string out = fmt::format("{0}, {1:.1f} {0}/s", unit, done / std::max(seconds, 1e-3));
+  if (part <= 0) return out;
+  const auto left = static_cast<int64_t>(seconds * (1 - part) / part + 0.5);
+  return out +
+         (left >= 60 ? fmt::format(", {} min {} s left", left / 60, left % 60) : fmt::format(", {} s left", left));
 }
 
 void Progress::update(size_t done, size_t total, std::string_view detail) {

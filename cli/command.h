@@ -42,6 +42,9 @@ void print_ordered_json(const nlohmann::ordered_json& json);
 bool terminal_has_colour();
 size_t terminal_width();
 
+// The file's name, with a number for sources after the first: "x.svg", "x-2.svg" ...
+std::string numbered_file(const std::string& file, size_t index);
+
 // "1.5 MB": powers of 1000.
 std::string bytes_text(double bytes);
 
@@ -54,6 +57,8 @@ class Progress {
   ~Progress();  // wipes the line
   // `total` 0: unknown.
   void update(size_t done, size_t total, std::string_view detail = {});
+  // "lines, 12.3 lines/s, 1 min 5 s left" after `done` units, which are this part of all (0: unknown).
+  std::string pace(std::string_view unit, double done, double part) const;
 
  private:
   using Clock = std::chrono::steady_clock;

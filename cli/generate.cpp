@@ -23,7 +23,7 @@ using nlohmann::json;
 
 struct Options {
   std::string folder, ids, features, request;
-  std::vector<std::string> text;
+  std::vector<std::string> text, settings;
   int64_t max_new = 0, beams = 0;
   int threads = 0;
   AlignmentOutput alignment;
@@ -153,6 +153,11 @@ std::vector<std::vector<int64_t>> source_tokens(const TensorMap& inputs) {
 }
 
 void adjust(const Options& o, GenerationOptions& options) {
+  for (const std::string& setting : o.settings) {
+    const size_t equals = setting.find('=');
+    if (equals == std::string::npos) invalid(fmt::format("--set {}: expected NAME=VALUE", setting));
+    set_generation_option(setting.substr(0, equals), setting.substr(equals + 1), options);
+  }
   if (o.max_new > 0) options.max_new_tokens = o.max_new;
   if (o.beams > 0) options.num_beams = o.beams;
   if (o.alignments || o.alignment.draws()) options.output_alignments = true;
@@ -185,6 +190,7 @@ void check_options(const Options& o) {
   const int given = !o.text.empty() + !o.ids.empty() + !o.features.empty() + !o.request.empty() + o.lines.given() +
                     o.speech.given() + o.images.given();
   if (given != 1) invalid("expected one of --text, --input, --audio, --image, --ids, --features and --request");
+  if (!o.alignment.file.empty()) check_alignment_file(o.alignment.file);
   if (o.stream && o.json) invalid("--stream and --json can't be combined");
   if (o.stream && !o.speaks()) invalid("--stream needs text: --text, --input, --audio or --image");
   if (o.lines.given() && (o.alignment.draws() || o.alignments))
@@ -263,9 +269,12 @@ Action add_generate(CLI::App& command) {
   command.add_option("--ids", o->ids, "Token ids: .npy, or text with one source a line");
   command.add_option("--features", o->features, "Inputs of the encoder by name: .npz");
   command.add_option("--request", o->request, "JSON file: inputs (or inputs_npz) and args, named as Hugging Face does");
-  command.add_option("--max-new", o->max_new, "New tokens at most");
-  command.add_option("--beams", o->beams, "Beams (1: greedy)");
-  command.add_option("--threads", o->threads, "Threads; 0: the physical cores");
+  command.add_option("--max-new", o->max_new, "New tokens at most")->check(CLI::PositiveNumber);
+  command.add_option("--beams", o->beams, "Beams (1: greedy)")->check(CLI::PositiveNumber);
+  command.add_option("--set", o->settings,
+                     "NAME=VALUE, named as in generation_config.json (num_return_sequences=3; may be given several "
+                     "times)");
+  command.add_option("--threads", o->threads, "Threads; 0: the physical cores")->check(CLI::NonNegativeNumber);
   command.add_flag("--alignments", o->alignments, "Give the weights of cross-attention (with --json)");
   o->alignment.add_options(command);
   command.add_flag("--cache", o->cache, "Keep packed weights in a file in the folder, for a quick start");

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "cli/command.h"
 #include "runtime/picture/patches.h"
 #include "runtime/translator.h"
 
@@ -121,7 +122,7 @@ void draw_patches(const std::string& folder, const AlignmentOutput& alignment, c
   for (size_t i = 0; i < generations.size(); ++i)
     write_patches(picture_of(generations[i].front(), images.files[i], images.originals[i], images.processed[i],
                              patch_size, tokenizers),
-                  alignment.numbered_file(i));
+                  numbered_file(alignment.file, i));
 }
 
 }  // namespace attune::cli

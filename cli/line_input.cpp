@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -18,8 +17,6 @@
 
 namespace attune::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Lines that are read before the first of them are generated: sorted by length, batches of them waste little on
 // padding.
@@ -58,16 +55,6 @@ class Lines {
   std::ifstream in_;
   uintmax_t bytes_ = 0, read_ = 0;
 };
-
-// "12.3 lines/s, 1 min 5 s left"
-std::string pace(size_t done, double part, Clock::time_point started) {
-  const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
-  std::string out = fmt::format("lines, {:.1f} lines/s", static_cast<double>(done) / std::max(seconds, 1e-3));
-  if (part <= 0) return out;
-  const auto left = static_cast<int64_t>(seconds * (1 - part) / part + 0.5);
-  out += left >= 60 ? fmt::format(", {} min {} s left", left / 60, left % 60) : fmt::format(", {} s left", left);
-  return out;
-}
 
 void print_results(const std::vector<std::vector<Generation>>& results, const std::vector<std::string>& lines,
                    const Tokenizer& tokenizer, bool json) {
@@ -113,15 +100,16 @@ std::vector<std::vector<Generation>> generate_all(const std::vector<std::string>
 }  // namespace
 
 void LineInput::add_options(CLI::App& command) {
-  command.add_option("--input", file, "Text of the sources, one a line; -: standard input");
-  command.add_option("--batch", batch, "With --input: lines that are generated together")->check(CLI::PositiveNumber);
+  CLI::Option* input = command.add_option("--input", file, "Text of the sources, one a line; -: standard input");
+  command.add_option("--batch", batch, "With --input: lines that are generated together")
+      ->check(CLI::PositiveNumber)
+      ->needs(input);
 }
 
 void generate_lines(const LineInput& input, Generator& generator, const GenerationOptions& options,
                     const Tokenizers& tokenizers, const TextOutput& output) {
   Lines lines(input.file);
   Progress progress("generating");
-  const auto started = Clock::now();
   size_t done = 0;
   double part = 0;
   while (true) {
@@ -142,7 +130,9 @@ void generate_lines(const LineInput& input, Generator& generator, const Generati
     const auto results =
         generate_all(group, input.batch, generator, options, *tokenizers.source, [&](size_t generated) {
           const double share = static_cast<double>(generated) / static_cast<double>(group.size());
-          progress.update(done + generated, 0, pace(done + generated, part + share * (part_after - part), started));
+          progress.update(
+              done + generated, 0,
+              progress.pace("lines", static_cast<double>(done + generated), part + share * (part_after - part)));
         });
     print_results(results, group, *tokenizers.target, output.json);
     done += group.size();

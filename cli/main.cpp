@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/lost_file.h"
@@ -31,7 +32,17 @@ int report(std::string message) {
   return kError;
 }
 
+// "attune help" and "attune help COMMAND" are "attune --help" and "attune COMMAND --help".
+std::vector<const char*> arguments_of(int argc, char** argv) {
+  std::vector<const char*> out(argv, argv + argc);
+  if (argc < 2 || std::string_view(argv[1]) != "help") return out;
+  out.erase(out.begin() + 1);
+  out.push_back("--help");
+  return out;
+}
+
 int run(int argc, char** argv) {
+  const auto arguments = arguments_of(argc, argv);
   CLI::App app("An attention compiler and runtime for ONNX encoder-decoder models", "attune");
   app.set_version_flag("--version", ATTUNE_VERSION);
   app.require_subcommand(1);
@@ -41,12 +52,13 @@ int run(int argc, char** argv) {
     subcommands[i] = app.add_subcommand(std::string(kCommands[i].name), std::string(kCommands[i].description));
     actions[i] = kCommands[i].add(*subcommands[i]);
   }
-  const std::string_view first = argc > 1 ? argv[1] : "-";
+  const std::string_view first = arguments.size() > 1 ? arguments[1] : "-";
   const bool known = std::any_of(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == first; });
+  if (arguments.size() < 2) return report("expected a command; attune --help lists them");
   if (!first.starts_with('-') && !known)
     return report(fmt::format("unknown command '{}'; attune --help lists them", first));
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(arguments.size()), arguments.data());
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
     return report(e.what());

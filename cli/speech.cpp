@@ -11,20 +11,13 @@
 #include "cli/command.h"
 #include "convert/convert.h"
 #include "runtime/audio/features.h"
+#include "runtime/audio/subtitles.h"
 #include "runtime/audio/transcriber.h"
 
 namespace attune::cli {
 namespace {
 
 using nlohmann::json;
-
-// "01:02.340"; hours if there are any.
-std::string clock_text(double seconds) {
-  const auto all = static_cast<int64_t>(std::llround(seconds * 1000));
-  const int64_t ms = all % 1000, s = all / 1000 % 60, m = all / 60000 % 60, h = all / 3600000;
-  const std::string hours = h > 0 ? fmt::format("{:02}:", h) : std::string();
-  return fmt::format("{}{:02}:{:02}.{:03}", hours, m, s, ms);
-}
 
 json transcript_json(const Transcript& t, const std::string& file) {
   json segments = json::array();
@@ -85,7 +78,9 @@ AlignmentPicture picture_of(const Transcript& t, const Transcriber& transcriber,
 }  // namespace
 
 void SpeechInput::add_options(CLI::App& command) {
-  command.add_option("--audio", files, "Sound of a source (.wav, .flac, .ogg; may be given several times)");
+  const auto before = command.get_options();
+  CLI::Option* audio =
+      command.add_option("--audio", files, "Sound of a source (.wav, .flac, .ogg; may be given several times)");
   command.add_option("--language", language, "Language of the sound, as a code or in English (default: heard)");
   command.add_option("--task", task, "transcribe, or translate (into English)");
   command.add_flag("--timestamps", timestamps, "Say when each segment of speech begins and ends");
@@ -100,6 +95,12 @@ void SpeechInput::add_options(CLI::App& command) {
                      "Bad text is none where silence is more probable than this");
   command.add_flag("--condition-on-previous-text", condition_on_previous_text,
                    "Long sound: what was said before helps to understand what follows");
+  command.add_option("--prompt", prompt, "Text as if it had been said before: names and spellings are taken from it");
+  command.add_flag("--prompt-all-segments", prompt_all_segments,
+                   "With --condition-on-previous-text: the prompt stays in front of each window");
+  command.add_option("--subtitles", subtitles, "Write the segments to FILE.srt or .vtt");
+  for (CLI::Option* option : command.get_options())
+    if (std::find(before.begin(), before.end(), option) == before.end() && option != audio) option->needs(audio);
 }
 
 bool is_transcriber(const std::string& folder) {
@@ -134,6 +135,7 @@ TensorMap read_speech(const std::string& folder, const std::vector<std::string>&
 int transcribe(const std::string& folder, const SpeechInput& input, GeneratorOptions options,
                const std::function<void(GenerationOptions&)>& adjust, const SpeechOutput& output) {
   // What is wrong with a file shows before the model is loaded.
+  if (!input.subtitles.empty()) check_subtitles_file(input.subtitles);
   std::vector<Audio> sounds;
   for (const std::string& file : input.files) sounds.push_back(read_audio(file));
   options.alignments = input.word_timestamps || output.alignment.draws();
@@ -144,13 +146,15 @@ int transcribe(const std::string& folder, const SpeechInput& input, GeneratorOpt
   adjust(o.generation);
   o.language = input.language;
   o.task = input.task;
-  o.timestamps = o.timestamps || input.timestamps;
+  o.timestamps = o.timestamps || input.timestamps || !input.subtitles.empty();
   o.word_timestamps = input.word_timestamps;
   if (!input.temperatures.empty()) o.temperatures = input.temperatures;
   o.compression_ratio_threshold = input.compression_ratio_threshold;
   o.logprob_threshold = input.logprob_threshold;
   o.no_speech_threshold = input.no_speech_threshold;
   o.condition_on_previous_text = input.condition_on_previous_text;
+  o.prompt = input.prompt;
+  o.prompt_all_segments = input.prompt_all_segments;
   o.generation.output_alignments = output.alignment.draws();
 
   json results = json::array();
@@ -160,7 +164,8 @@ int transcribe(const std::string& folder, const SpeechInput& input, GeneratorOpt
     bool begun = false;
     const auto show = [&](const TranscriptSegment& segment, double seconds) {
       if (!output.stream || output.json) {
-        progress.update(static_cast<size_t>(seconds), static_cast<size_t>(sounds[i].seconds()), "seconds");
+        progress.update(static_cast<size_t>(seconds), static_cast<size_t>(sounds[i].seconds()),
+                        progress.pace("seconds", seconds, seconds / sounds[i].seconds()));
         return;
       }
       if (timed) {
@@ -182,6 +187,7 @@ int transcribe(const std::string& folder, const SpeechInput& input, GeneratorOpt
     } else {
       print_line(without_blank(t.text()));
     }
+    if (!input.subtitles.empty()) write_subtitles(t, numbered_file(input.subtitles, i));
     if (output.alignment.draws()) output.alignment.draw(picture_of(t, transcriber, input.files[i]), i);
   }
   if (output.json) print_json(results.size() == 1 ? results[0] : results);

@@ -14,10 +14,10 @@ namespace attune::cli {
 
 struct SpeechInput {
   std::vector<std::string> files;  // --audio
-  std::string language, task;
+  std::string language, task, prompt, subtitles;
   std::vector<float> temperatures;
   std::optional<float> compression_ratio_threshold, logprob_threshold, no_speech_threshold;
-  bool timestamps = false, word_timestamps = false, condition_on_previous_text = false;
+  bool timestamps = false, word_timestamps = false, condition_on_previous_text = false, prompt_all_segments = false;
 
   void add_options(CLI::App& command);
   bool given() const { return !files.empty(); }

@@ -33,6 +33,8 @@ std::string alignment_html(const AlignmentPicture& picture);
 // {"title", "rows", "columns", "heads": [{"name", "weights": [[...]]}]}
 std::string alignment_json(const AlignmentPicture& picture);
 
+// Throws Error(kInvalidArgument) for a file whose extension isn't .svg, .png, .html or .json.
+void check_alignment_file(const std::string& file);
 // Writes the form that the file's extension names: .svg, .png, .html or .json (to a temporary name, then renamed).
 // Throws Error(kInvalidArgument) for another extension, Error(kIo).
 void write_alignment(const AlignmentPicture& picture, const std::string& file);

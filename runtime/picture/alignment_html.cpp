@@ -72,9 +72,11 @@ draw();
 )html";
 
 void write_text(const std::string& file, const std::string& text) {
-  OutputFile out(file);
-  out.write(text);
-  out.commit();
+  within(file, [&] {
+    OutputFile out(file);
+    out.write(text);
+    out.commit();
+  });
 }
 
 }  // namespace
@@ -88,14 +90,20 @@ std::string alignment_html(const AlignmentPicture& picture) {
   return page;
 }
 
+void check_alignment_file(const std::string& file) {
+  const std::string extension = std::filesystem::path(file).extension().string();
+  if (extension != ".svg" && extension != ".png" && extension != ".html" && extension != ".json")
+    throw Error(Error::Kind::kInvalidArgument,
+                fmt::format("{}: an alignment is written as .svg, .png, .html or .json, not '{}'", file, extension));
+}
+
 void write_alignment(const AlignmentPicture& picture, const std::string& file) {
+  check_alignment_file(file);
   const std::string extension = std::filesystem::path(file).extension().string();
   if (extension == ".svg") return write_text(file, alignment_svg(picture, 0));
   if (extension == ".png") return write_text(file, alignment_png(picture, 0));
   if (extension == ".html") return write_text(file, alignment_html(picture));
-  if (extension == ".json") return write_text(file, alignment_json(picture));
-  throw Error(Error::Kind::kInvalidArgument,
-              fmt::format("{}: an alignment is written as .svg, .png, .html or .json, not '{}'", file, extension));
+  write_text(file, alignment_json(picture));
 }
 
 }  // namespace attune

@@ -145,9 +145,11 @@ void write_patches(const PatchPicture& picture, const std::string& file) {
                 fmt::format("{}: attention over a picture is written as .svg, .png, .html or .json, not '{}'", file,
                             extension));
   }
-  OutputFile out(file);
-  out.write(text);
-  out.commit();
+  within(file, [&] {
+    OutputFile out(file);
+    out.write(text);
+    out.commit();
+  });
 }
 
 }  // namespace attune

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -100,10 +101,34 @@ TEST(Inputs, WhatDoesntGoTogether) {
   expect_error(run_attune({"generate", kTranslator}), "--audio");
   expect_error(run_attune({"generate", kTranslator, "--text", "a", "--input", "b"}), "expected one of");
   expect_error(run_attune({"generate", kTranslator, "--text", "a", "--stream", "--json"}), "--stream");
+  expect_error(run_attune({"generate", kTranslator, "--text", "a", "--batch", "4"}), "--batch requires --input");
+  expect_error(run_attune({"generate", kTranslator, "--text", "a", "--language", "de"}), "--language requires --audio");
   expect_error(run_attune({"generate", kTranslator, "--input", "/none"}), "/none");
   expect_error(run_attune({"generate", kTranslator, "--input", kTranslator}), "can't be opened");
   expect_error(run_attune({"generate", kTranslator, "--image", "x.png"}), "preprocessor_config.json");
   expect_error(run_attune({"generate", kTranslator, "--audio", "x.wav"}), "preprocessor_config.json");
+}
+
+TEST(Inputs, ValuesThatMakeNoSense) {
+  const auto error = [](const std::string& option, const std::string& value, const std::string& message) {
+    const Outcome outcome = run_attune({"generate", kTranslator, "--text", "le chat noir dort", option, value});
+    expect_error(outcome, message);
+    EXPECT_EQ(outcome.out, "") << "it is seen before anything is generated";
+  };
+  error("--beams", "0", "--beams");
+  error("--max-new", "-3", "--max-new");
+  error("--threads", "-1", "--threads");
+  error("--alignment", "a.bmp", "a.bmp");
+  error("--set", "num_beams", "NAME=VALUE");
+  error("--set", "num_beam=2", "num_beam:");
+  error("--set", "top_p=2", "top_p");
+}
+
+TEST(Inputs, SettingsByName) {
+  const Outcome outcome = run_attune({"generate", kTranslator, "--text", "le chat noir dort", "--set", "num_beams=3",
+                                      "--set", "num_return_sequences=2", "--set", "length_penalty=0.5", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out)["texts"].size(), 2U);
 }
 
 // 32-bit floats, one channel, 16 kHz.
@@ -171,6 +196,28 @@ TEST_F(Sound, AlignmentOverSeconds) {
   size_t tokens = 0;
   for (const json& s : expected_["segments"]) tokens += s["tokens"].size();
   EXPECT_EQ(j["rows"].size(), tokens);
+}
+
+TEST_F(Sound, Subtitles) {
+  const auto file = (folder_ / "a.srt").string();
+  const Outcome outcome = run_attune({"generate", kWhisper, "--audio", file_, "--language", "en", "--subtitles", file});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string srt = test::read_file(file);
+  EXPECT_THAT(srt, testing::StartsWith("1\n00:00:00,220 --> 00:00:01,080\n"));
+  const auto cues = static_cast<size_t>(std::count(srt.begin(), srt.end(), '>'));
+  EXPECT_EQ(cues, expected_["segments"].size());
+  expect_error(run_attune({"generate", kWhisper, "--audio", file_, "--subtitles", (folder_ / "a.sub").string()}),
+               ".sub");
+}
+
+TEST_F(Sound, APromptChangesWhatIsHeard) {
+  std::ifstream in(kRoot / "tests/runtime/data/whisper/expected.json");
+  const json prompted = json::parse(in)["prompted"];
+  ASSERT_EQ(prompted["samples"], expected_["samples"]);
+  const json j = json::parse(
+      run_attune({"generate", kWhisper, "--audio", file_, "--language", "en", "--prompt", "Anna", "--json"}).out);
+  EXPECT_EQ(j["segments"][0]["tokens"], prompted["segments"][0]["tokens"]);
+  expect_error(run_attune({"generate", kWhisper, "--audio", file_, "--prompt", "a <|nospeech|>"}), "nospeech");
 }
 
 TEST_F(Sound, WrongInputs) {

@@ -14,10 +14,13 @@ TEST(Program, Help) {
   EXPECT_NE(help.out.find("inspect"), std::string::npos);
   EXPECT_EQ(run_attune({"run", "--help"}).code, 0);
   EXPECT_EQ(run_attune({"--version"}).code, 0);
+  EXPECT_EQ(run_attune({"help"}).out, help.out);
+  EXPECT_EQ(run_attune({"help", "run"}).out, run_attune({"run", "--help"}).out);
+  expect_error(run_attune({"help", "nonsense"}), "nonsense");
 }
 
 TEST(Program, WrongArguments) {
-  expect_error(run_attune({}), "subcommand is required");
+  expect_error(run_attune({}), "expected a command");
   expect_error(run_attune({"nonsense"}), "nonsense");
   expect_error(run_attune({"inspect"}), "MODEL is required");
   expect_error(run_attune({"inspect", "a", "--nonsense"}), "--nonsense");
