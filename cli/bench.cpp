@@ -108,19 +108,16 @@ Action add_bench(CLI::App& command) {
   command.add_option("folder", o->folder, "Folder of an encoder-decoder model")->required();
   command.add_option("--source-ids", o->ids, "Token ids: .npy (sources, length), or text with one source a line");
   command.add_option("--source-features", o->features, "The encoder's only input: .npy");
-  command.add_option("--new", o->new_tokens, "Tokens to decode, exactly")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command.add_option("--batch", o->batch, "Sources, repeated from the file; 0: those of the file")
-      ->check(CLI::NonNegativeNumber);
-  command.add_option("--beams", o->beams, "Beams (1: greedy)")->check(CLI::PositiveNumber)->capture_default_str();
+  command.add_option("--new", o->new_tokens, "Tokens to decode, exactly")->check(at_least(1))->capture_default_str();
+  command.add_option("--batch", o->batch, "Sources, repeated from the file; 0: those of the file")->check(at_least(0));
+  command.add_option("--beams", o->beams, "Beams (1: greedy)")->check(at_least(1))->capture_default_str();
   command
       .add_option("--alignment-layers", o->alignment_layers,
                   "Give alignments too: the mean over the heads of these layers, from 0; -1: the last")
       ->delimiter(',');
-  command.add_option("--threads", o->threads, "Threads; 0: the physical cores")->check(CLI::NonNegativeNumber);
+  command.add_option("--threads", o->threads, "Threads; 0: the physical cores")->check(at_least(0));
   command.add_option("--rounds", o->rounds, "Rounds, of which the medians are given")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least(1))
       ->capture_default_str();
   command.add_flag("--profile", o->profile, "Print the time of each node in the last round");
   command.add_flag("--cache", o->cache, "Keep packed weights in a file in the folder, for a quick start");

@@ -40,6 +40,16 @@ size_t terminal_width() {
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kElsewhere;
 }
 
+CLI::Validator at_least(double least) {
+  const auto check = [least](const std::string& text) {
+    double value = 0;
+    // What isn't a number is reported where it is read.
+    if (!CLI::detail::lexical_cast(text, value) || value >= least) return std::string();
+    return fmt::format("expected at least {}, got {}", least, text);
+  };
+  return CLI::Validator(check, "", "at_least");
+}
+
 std::string numbered_file(const std::string& file, size_t index) {
   std::filesystem::path numbered = file;
   if (index > 0)

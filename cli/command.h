@@ -42,6 +42,9 @@ void print_ordered_json(const nlohmann::ordered_json& json);
 bool terminal_has_colour();
 size_t terminal_width();
 
+// Of an option's number.
+CLI::Validator at_least(double least);
+
 // The file's name, with a number for sources after the first: "x.svg", "x-2.svg" ...
 std::string numbered_file(const std::string& file, size_t index);
 

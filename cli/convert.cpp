@@ -203,13 +203,12 @@ Action add_convert(CLI::App& command) {
           "--tolerance", o->tolerance,
           "Largest difference, relative to the largest value of an output (default: 1e-4; float16 and int8 models: "
           "about as far from a float32 run as the source is)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command
       .add_option("--max-rewrites", o->max_rewrites,
                   "stop after so many rewrites of fusion rules, to find the one that is wrong")
-      ->check(CLI::NonNegativeNumber);
-  command.add_option("--threads", o->threads, "of the verification (default: physical cores)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
+  command.add_option("--threads", o->threads, "of the verification (default: physical cores)")->check(at_least(0));
   command.add_flag("--json", o->json, "print the report as JSON");
   return [o] { return run(*o); };
 }

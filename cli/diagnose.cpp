@@ -71,11 +71,11 @@ Action add_diagnose(CLI::App& command) {
                   "the encoder by name as .npz")
       ->required();
   command.add_option("--picture", o->picture, "Draw the numbers of all heads to FILE.svg, .png, .html or .json");
-  command.add_option("--max-new", o->max_new, "New tokens at most")->check(CLI::PositiveNumber);
+  command.add_option("--max-new", o->max_new, "New tokens at most")->check(at_least(1));
   command.add_option("--longest", o->longest, "Longest source that is timed")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least(1))
       ->capture_default_str();
-  command.add_option("--threads", o->threads, "Threads; 0: the physical cores")->check(CLI::NonNegativeNumber);
+  command.add_option("--threads", o->threads, "Threads; 0: the physical cores")->check(at_least(0));
   command.add_flag("--no-regime", o->no_regime, "Don't time attention against the rest");
   command.add_flag("--all", o->all, "A line for every head, not only for those with symptoms");
   command.add_flag("--json", o->json, "Print JSON: heads, outputs, regime");

@@ -269,12 +269,12 @@ Action add_generate(CLI::App& command) {
   command.add_option("--ids", o->ids, "Token ids: .npy, or text with one source a line");
   command.add_option("--features", o->features, "Inputs of the encoder by name: .npz");
   command.add_option("--request", o->request, "JSON file: inputs (or inputs_npz) and args, named as Hugging Face does");
-  command.add_option("--max-new", o->max_new, "New tokens at most")->check(CLI::PositiveNumber);
-  command.add_option("--beams", o->beams, "Beams (1: greedy)")->check(CLI::PositiveNumber);
+  command.add_option("--max-new", o->max_new, "New tokens at most")->check(at_least(1));
+  command.add_option("--beams", o->beams, "Beams (1: greedy)")->check(at_least(1));
   command.add_option("--set", o->settings,
                      "NAME=VALUE, named as in generation_config.json (num_return_sequences=3; may be given several "
                      "times)");
-  command.add_option("--threads", o->threads, "Threads; 0: the physical cores")->check(CLI::NonNegativeNumber);
+  command.add_option("--threads", o->threads, "Threads; 0: the physical cores")->check(at_least(0));
   command.add_flag("--alignments", o->alignments, "Give the weights of cross-attention (with --json)");
   o->alignment.add_options(command);
   command.add_flag("--cache", o->cache, "Keep packed weights in a file in the folder, for a quick start");

@@ -102,7 +102,7 @@ std::vector<std::vector<Generation>> generate_all(const std::vector<std::string>
 void LineInput::add_options(CLI::App& command) {
   CLI::Option* input = command.add_option("--input", file, "Text of the sources, one a line; -: standard input");
   command.add_option("--batch", batch, "With --input: lines that are generated together")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least(1))
       ->needs(input);
 }
 

@@ -136,11 +136,13 @@ void HeadStatistics::add(const AttentionCall& call) {
     for (size_t q = known; q < queries; ++q) {
       if (call.encoder && q < hidden.size() && hidden[q]) continue;
       const size_t position = call.encoder ? q : asked++;
+      const bool causal = self && !call.encoder && keys >= queries;
+      const size_t seen = causal ? keys - queries + q + 1 : keys;
       for (size_t h = 0; h < heads; ++h) {
         Head& head = layer.heads[h];
         const float* row = weights.data() + ((r * heads + h) * queries + q) * keys;
         PerSource& statistics = head.sources[source];
-        add_row(head, statistics, {row, keys, position, over_source ? &hidden : nullptr, precision_of(shape.type())},
+        add_row(head, statistics, {row, seen, position, over_source ? &hidden : nullptr, precision_of(shape.type())},
                 self);
         // The last query is the one that gives a token of the output.
         if (call.tap.kind == AttentionKind::kCross && q + 1 == queries) {

@@ -115,7 +115,7 @@ TEST(Inputs, ValuesThatMakeNoSense) {
     expect_error(outcome, message);
     EXPECT_EQ(outcome.out, "") << "it is seen before anything is generated";
   };
-  error("--beams", "0", "--beams");
+  error("--beams", "0", "--beams: expected at least 1, got 0");
   error("--max-new", "-3", "--max-new");
   error("--threads", "-1", "--threads");
   error("--alignment", "a.bmp", "a.bmp");
