@@ -148,8 +148,7 @@ class PortAssigner {
       return bind(i, PortRole::kCacheBranch);
     if (const auto o = find_name(encoder_.outputs, name)) return bind(i, PortRole::kMemory, *o);
     // Beside the mask of the source, a mask without a prefix is that of the decoder's own tokens.
-    if (has_word(name, "mask") && find_name(decoder_.inputs, "encoder_" + name))
-      return bind(i, PortRole::kTargetMask);
+    if (has_word(name, "mask") && find_name(decoder_.inputs, "encoder_" + name)) return bind(i, PortRole::kTargetMask);
     for (const std::string& candidate : {name, name.starts_with("encoder_") ? name.substr(8) : "encoder_" + name}) {
       const auto e = find_name(encoder_.inputs, candidate);
       const bool tokens = e && is_index(port) && !has_word(name, "mask") && !has_word(name, "length");

@@ -37,7 +37,8 @@ struct Tokenizers {
   std::shared_ptr<const Tokenizer> target;  // often the same
 };
 // Finds the tokenizer files of a model's folder: tokenizer.json; source.spm and target.spm, with vocab.json; or one
-// *.spm, spiece.model or sentencepiece.bpe.model (M2M100: src_lang of tokenizer_config.json goes in front). `end_id`: end of sequence, for SentencePiece files.
+// *.spm, spiece.model or sentencepiece.bpe.model (M2M100: src_lang of tokenizer_config.json goes in front). `end_id`:
+// end of sequence, for SentencePiece files.
 Tokenizers find_tokenizers(const std::filesystem::path& folder, int64_t end_id);
 
 }  // namespace attune
