@@ -51,12 +51,18 @@ Value* saturated(QuantizedForm& f, Value* y, size_t zero_point) {
 // y, in steps of the result's scale, with the zero point at input 7 in it, as the result.
 Value* rounded(QuantizedForm& f, Value* y) { return saturated(f, f.op("Round", {y}), 7); }
 
+// x y + z in float, rounded once: the products of codes and floats are exact in double.
+Value* fused_multiply_add(QuantizedForm& f, Value* x, Value* y, Value* z) {
+  const auto wide = [&](Value* v) { return f.cast(v, DataType::kDouble); };
+  return f.cast(f.add(f.mul(wide(x), wide(y)), wide(z)), DataType::kFloat);
+}
+
 // Sums and products of A, A_scale, A_zero_point, B ..., C_scale, C_zero_point as ONNX Runtime computes them: in steps
 // of the result, rounded after the zero point was added. It counts where many results lie halfway (1 + erf(x)).
 Value* add_form(QuantizedForm& f) {
   Value *a_step = f.div(f.in(1), f.in(6)), *b_step = f.div(f.in(4), f.in(6));
   Value* shift = f.sub(f.code(7), f.add(f.mul(a_step, f.code(2)), f.mul(b_step, f.code(5))));
-  return rounded(f, f.add(f.mul(f.code(0), a_step), f.add(f.mul(f.code(3), b_step), shift)));
+  return rounded(f, fused_multiply_add(f, f.in(0), a_step, fused_multiply_add(f, f.in(3), b_step, shift)));
 }
 Value* mul_form(QuantizedForm& f) {
   Value* step = f.div(f.mul(f.in(1), f.in(4)), f.in(6));
