@@ -11,6 +11,7 @@
 #include "passes/mask_analysis.h"
 #include "passes/passes.h"
 #include "passes/size_builder.h"
+#include "passes/uniform_value.h"
 
 namespace attune {
 namespace {
@@ -281,9 +282,19 @@ class MaskRewrite {
       if (!*seen) fillers.insert(leaf);
     }
     if (std::string other = check_fillers(fillers, false); !other.empty()) return m_.refuse("mask", other);
-    parts_.inputs[kAttentionMask] = b_.op("Equal", {mask_, b_.scalar(0, mask_->element_type())});
+    parts_.inputs[kAttentionMask] = where_it_sees();
     Outcome outcome = finish();
     return outcome.detail("a condition as mask: " + reason);
+  }
+
+  // Where a mask that only sees and excludes is 0: the condition that it was made of, if it shows.
+  Value* where_it_sees() {
+    if (const Node* n = mask_->producer(); n && n->is("Where")) {
+      const auto yes = uniform_value(n->input(1), m_.inference()), no = uniform_value(n->input(2), m_.inference());
+      if (yes && no && *yes == 0) return n->input(0);
+      if (yes && no && *no == 0) return b_.op("Not", {n->input(0)});
+    }
+    return b_.op("Equal", {mask_, b_.scalar(0, mask_->element_type())});
   }
 
   Outcome build() {
