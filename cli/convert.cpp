@@ -27,12 +27,12 @@ struct Options {
 ordered_json to_json(const Verification& v) {
   ordered_json j{{"largest_absolute_difference", v.largest_absolute},
                  {"largest_relative_difference", v.largest_relative},
-                 {"tolerance", v.tolerance},
+                 {"tolerance", v.source_limit()},
                  {"passed", v.passed()},
                  {"cases", ordered_json::array()}};
   if (v.reference)
     j["from_float32"] = {
-        {"source", v.reference->source}, {"result", v.reference->result}, {"limit", v.reference->limit()}};
+        {"source", v.reference->source}, {"result", v.reference->result}, {"limit", v.reference_limit()}};
   for (const VerifiedCase& c : v.cases) {
     ordered_json row{{"sizes", c.sizes}};
     if (c.refused.empty()) {
@@ -82,14 +82,14 @@ void print_verification(const Verification& v) {
   }
   print_line(fmt::format(
       "  {} on {} kinds of inputs: largest difference {:.2e}, {:.2e} of the largest value (tolerance {:.0e})",
-      v.passed() ? "verified" : "DIFFERS", v.compared, v.largest_absolute, v.largest_relative, v.tolerance));
+      v.passed() ? "verified" : "DIFFERS", v.compared, v.largest_absolute, v.largest_relative, v.source_limit()));
   if (v.reference)
     print_line(fmt::format("  from a float32 run: {:.2e} of the largest value, the source {:.2e} (limit {:.2e})",
-                           v.reference->result, v.reference->source, v.reference->limit()));
+                           v.reference->result, v.reference->source, v.reference_limit()));
   if (refused > 0) print_line(fmt::format("  {} kinds of inputs the source itself refuses (not counted)", refused));
   if (v.passed()) return;
   for (const VerifiedCase& c : v.cases)
-    if (c.refused.empty() && (v.reference || c.relative > v.tolerance))
+    if (c.refused.empty() && (v.reference || c.relative > v.source_limit()))
       print_line(fmt::format("    {}: output '{}' differs by {:.2e}, {:.2e} of its largest value", c.sizes,
                              c.worst_output, c.absolute, c.relative));
 }

@@ -220,9 +220,10 @@ class Reference {
 }  // namespace
 
 double default_tolerance(const Model& model) {
-  bool coarse = false;  // values of 16 bits, or quantised on the way
+  bool halves = false, bfloats = false, quantised = false;
   const auto look = [&](DataType type) {
-    coarse = coarse || type == DataType::kFloat16 || type == DataType::kBFloat16;
+    halves = halves || type == DataType::kFloat16;
+    bfloats = bfloats || type == DataType::kBFloat16;
   };
   for (const Value* v : model.graph->inputs()) look(v->element_type());
   model.graph->for_each_node([&](const Node& n) {
@@ -233,9 +234,9 @@ double default_tolerance(const Model& model) {
     if (n.is("Cast")) look(static_cast<DataType>(n.attr_int("to", 0)));
     for (const std::string_view type :
          {"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "QuantizeLinear"})
-      coarse = coarse || n.is(type);
+      quantised = quantised || n.is(type);
   });
-  return coarse ? 2e-2 : kFloatTolerance;
+  return bfloats ? 2e-2 : halves ? 1e-2 : quantised ? 5e-3 : kFloatTolerance;
 }
 
 namespace {

@@ -6,8 +6,10 @@
 #include <unordered_set>
 #include <vector>
 
+#include "ops/support/attention_inputs.h"
 #include "ops/support/cast.h"
 #include "ops/support/linear.h"
+#include "ops/support/stored_weights.h"
 
 namespace attune {
 namespace {
@@ -170,17 +172,26 @@ class Widening {
            node.attr_int("to", 0) == static_cast<int64_t>(narrow_type_.at(node.input(0)));
   }
 
+  // Of an attention over states or keys made here; those of a cache would be widened anew in every step.
+  bool is_attention_without_cache(const Node& node) const {
+    if (!node.is("Attention", "ai.attune") || node.input(kAttentionPastKey)) return false;
+    for (const AttentionInput i : {kAttentionKey, kAttentionValue})
+      if (const Value* v = node.input(i); v && v->tensor_type().rank() != 3 && !is_wide(v)) return false;
+    return true;
+  }
+
   void visit(Node& node) {
     if (is_identity(node)) {
       node.set("to", static_cast<int64_t>(DataType::kFloat));
       return mark_wide(node.output());
     }
-    const bool widens = computes(node) || moves_wide(node);
+    const bool widens = computes(node) || moves_wide(node) || is_attention_without_cache(node);
     // A Cast to anything but a half takes the more exact value.
     const bool reads_wide = widens || (node.is("Cast") && !is_half(static_cast<DataType>(node.attr_int("to", 0))));
     for (size_t i = 0; i < node.inputs().size(); ++i) {
       Value* v = node.input(i);
-      if (widens && is_half(v) && !stays_packed(node, i)) node.set_input(i, wide(v));
+      if (widens && is_half(v) && !stays_packed(node, i))
+        node.set_input(i, node.is("Attention") && takes_stored_matrix(node, i) ? wide_in_storage(v) : wide(v));
       if (!reads_wide && is_wide(v)) node.set_input(i, narrow(v));
     }
     for (Graph* body : node.subgraphs()) run(*body);
@@ -219,6 +230,14 @@ class Widening {
     return twin;
   }
 
+  // A matrix that the kernel takes as it is stored.
+  Value* wide_in_storage(Value* value) {
+    if (!value->constant()) return wide(value);
+    Value*& twin = stored_[value];
+    if (!twin) twin = add_cast(value, DataType::kFloat);
+    return twin;
+  }
+
   Value* narrow(Value* value) {
     Value*& twin = narrow_[value];
     if (!twin) twin = add_cast(value, narrow_type_.at(value));
@@ -235,7 +254,7 @@ class Widening {
 
   const std::function<void(Node&)>& added_;
   std::unordered_map<const Value*, DataType> narrow_type_;  // of values that are float32 now: the type they had
-  std::unordered_map<const Value*, Value*> wide_, narrow_;  // twins of the other type
+  std::unordered_map<const Value*, Value*> wide_, narrow_, stored_;  // twins of the other type
 };
 
 bool types_are_known(const Graph& graph) {

@@ -142,6 +142,32 @@ TEST(Widen, ACacheIsMovedAsItIs) {
   EXPECT_EQ(cast_elements, 2U) << "x to float, the new row to float16; not the past";
 }
 
+// Over one position the context is its value.
+TEST(Widen, AttentionReadsAndGivesWideValues) {
+  const test::ProfiledRun r = run(R"((float16[1,1,1] x, float16[1,1,1] t) => (float16[1,1,1] y) {
+    a = Add(x, t)
+    c = ai.attune.Attention <num_heads = 1> (a)
+    y = Sub(c, x)
+  })",
+                                  {{"x", halves({1, 1, 1}, {1})}, {"t", halves({1, 1, 1}, {kTiny})}});
+  EXPECT_THAT(r.y, ElementsAre(kTiny));
+}
+
+TEST(Widen, AttentionOverACacheReadsItAsItIs) {
+  Profile profile;
+  Session session(
+      Plan::compile(parse_model(in_graph(R"((float16[1,1,1] x, float16[1,1,N,1] past) => (float16[1,1,1] y) {
+    a = Add(x, x)
+    y = ai.attune.Attention <num_heads = 1> (a, a, a, , , , , , , , , past, past)
+  })"))),
+      {.threads = 1, .profile = &profile});
+  session.run({{"x", halves({1, 1, 1}, {1})}, {"past", halves({1, 1, 2, 1}, {1, 2})}}, {"y"});
+  for (const auto& e : profile.events())
+    if (e.op == "Cast") {
+      EXPECT_EQ(e.inputs[0].count(), 1) << "x to float, the sum to float16; not the past";
+    }
+}
+
 TEST(Widen, QuantizedWeightsWithHalfScalesStayPacked) {
   const test::ProfiledRun r =
       run(R"((float16[1,2] x) => (float16[1,2] y) <int8[2,2] q = {1, 2, 3, 4}, float16 s = {14336}> {
