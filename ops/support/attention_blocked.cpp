@@ -1,11 +1,10 @@
 #include "ops/support/attention_blocked.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
+#include "ops/support/any_order.h"
 #include "ops/support/attention_blocks.h"
-#include "ops/support/parallel.h"
 
 namespace attune {
 namespace {
@@ -15,15 +14,6 @@ using blocked::PackedHead;
 using blocked::Scratch;
 
 bool shows_mean(const AttentionProblem& p) { return p.weights && p.config->weights == AttentionWeights::kHeadMean; }
-
-// Calls f(part, task) for tasks that differ in cost: each part takes the next when it has done one.
-template <class F>
-void in_any_order(int parts, int64_t tasks, F&& f) {
-  std::atomic<int64_t> next{0};
-  parallel_parts(static_cast<int>(std::min<int64_t>(parts, std::max<int64_t>(tasks, 1))), [&](int part) {
-    for (int64_t task = next++; task < tasks; task = next++) f(part, task);
-  });
-}
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include "graph/data_type.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "ops/support/exponential-inl.h"
 #include "ops/support/load_half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -47,26 +48,8 @@ HWY_INLINE void store_first(Vector v, float* p, size_t n) {
 
 HWY_INLINE float sum_of(Vector v) { return hn::GetLane(hn::SumOfLanes(Floats(), v)); }
 
-// exp(x) for x <= 0, within 1.5 units in the last place; 0 below -87.3, where the result would be denormal; NaN for
-// NaN. With n = round(x / ln 2) and r = x - n ln 2 it is 2^n exp(r); the polynomial is 1 + r + r^2 (...), fitted for
-// the least relative error (4e-9) on |r| <= ln 2 / 2.
-HWY_INLINE Vector exp_of_negative(Vector x) {
-  const Floats d;
-  const hn::RebindToUnsigned<Floats> bits;
-  // In this sum the last bits are n + 127, the exponent of 2^n.
-  const Vector shift = hn::Set(d, 12582912.0F + 127.0F);
-  const Vector shifted = hn::MulAdd(x, hn::Set(d, 1.44269504F), shift);
-  const Vector n = hn::Sub(shifted, shift);
-  Vector r = hn::NegMulAdd(n, hn::Set(d, 0.693145752F), x);
-  r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6F), r);
-  Vector p = hn::MulAdd(r, hn::Set(d, 0.00138146106F), hn::Set(d, 0.00836871099F));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.0416683890F));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.166665211F));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.499999940F));
-  p = hn::MulAdd(p, hn::Mul(r, r), hn::Add(r, hn::Set(d, 1.0F)));
-  const Vector power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(bits, shifted)));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3F)), hn::Mul(p, power));
-}
+// exp(x) for x <= 0; see exp_below().
+HWY_INLINE Vector exp_of_negative(Vector x) { return attune::HWY_NAMESPACE::exp_below(Floats(), x); }
 // NaN for NaN, which Highway's function takes for a small number.
 HWY_INLINE Vector tanh_of(Vector x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(Floats(), x)); }
 

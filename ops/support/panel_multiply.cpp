@@ -249,6 +249,7 @@ const char* target_name() { return hwy::TargetName(HWY_TARGET); }
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "ops/support/any_order.h"
 #include "ops/support/parallel_items.h"
 
 namespace attune {
@@ -256,6 +257,7 @@ namespace {
 
 // Below so many products a second thread costs more than it gains.
 constexpr int64_t kParallelProducts = 1 << 16;
+constexpr int64_t kManyRows = 64, kTasksEach = 4, kTaskBytes = 512 << 10;
 
 // Memory for `rows` rows rounded to 8 bits.
 BufferRef make_int8_rows(const PanelWeights& w, int64_t rows, Int8Rows& x, BufferPool* pool) {
@@ -305,7 +307,17 @@ void PanelWeights::multiply(const float* x, int64_t x_stride, int64_t rows, floa
     stretch(0, all);
     return;
   }
-  parallel_parts(static_cast<int>(parts), [&](int part) { stretch(all * part / parts, all * (part + 1) / parts); });
+  // Few rows read each weight once, which is fastest as one stream a thread. Many take so long that cores which other
+  // work slows down would be waited for; smaller tasks would read the rows too often.
+  const int64_t tasks =
+      rows < kManyRows ? parts : std::min(parts * kTasksEach, static_cast<int64_t>(bytes()) / kTaskBytes);
+  if (tasks <= parts) {
+    parallel_parts(static_cast<int>(parts), [&](int part) { stretch(all * part / parts, all * (part + 1) / parts); });
+    return;
+  }
+  const int64_t each = ((all + tasks - 1) / tasks + 1) / 2 * 2;  // pairs of panels run at once
+  in_any_order(static_cast<int>(parts), (all + each - 1) / each,
+               [&](int, int64_t task) { stretch(task * each, std::min(all, (task + 1) * each)); });
 }
 
 const char* PanelWeights::instruction_set() { return HWY_DYNAMIC_DISPATCH(target_name)(); }

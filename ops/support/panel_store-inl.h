@@ -11,6 +11,7 @@
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "ops/support/exponential-inl.h"
 #include "ops/support/panel_block.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -43,7 +44,8 @@ HWY_INLINE VF erf(DF df, VF x) {
 
 HWY_INLINE VF sigmoid(DF df, VF x) {
   const VF one = hn::Set(df, 1.0F);
-  return hn::Div(one, hn::Add(one, hn::Exp(df, hn::Neg(x))));
+  // The bound comes first: of it and NaN the processors here give NaN.
+  return hn::Div(one, hn::Add(one, exp_below(df, hn::Min(hn::Set(df, 88.0F), hn::Neg(x)))));
 }
 
 // Calls f(g), g(x) being the activation of a vector.
