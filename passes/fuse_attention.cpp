@@ -47,7 +47,7 @@ Pat attention_pattern(bool in_float) {
   Pat q = any("query"), kt = any("key"), v = any("value");
   Pat scores = Op("MatMul", "scores").replaced()(scaled("query scaling", q), scaled("key scaling", kt));
   Pat row = optional(Op("Squeeze", "row scores").further_inputs(), scores);  // of a single query
-  Pat shifted = optional(Op("Add", "shift"), capped(scaled_scores(row)), scalar("shift"));
+  Pat shifted = optional(Op("Add", "shift"), capped(scaled_scores(scaled("first scaling", row))), scalar("shift"));
   Pat unfolded = optional(Op("Reshape", "unfold"), shifted, any());
   Pat folded = optional(Op("Reshape", "fold"), masked_scores(unfolded), any());
   Pat weights = softmax_weights(folded);
@@ -179,7 +179,7 @@ class AttentionRewrite {
   }
 
   Refusal read_scale() {
-    for (const char* step : {"query scaling", "key scaling", "scaling"}) {
+    for (const char* step : {"query scaling", "key scaling", "first scaling", "scaling"}) {
       const size_t choice = m_.choice(step);
       if (choice == kUnscaled) continue;
       const std::string factor = std::string(step) + " factor";
@@ -203,7 +203,8 @@ class AttentionRewrite {
 
   Refusal read_shown(const MaskReader& mask) {
     const Node *scaled = m_.node("scaled scores"), *capped = m_.node("capped scores"), *shift = m_.node("shift");
-    std::vector<ShownValue> values{{m_["scores"], scaled || row_ ? "" : "raw"}};
+    const bool is_raw = !scaled && !row_ && m_.choice("first scaling") == kUnscaled;
+    std::vector<ShownValue> values{{m_["scores"], is_raw ? "raw" : ""}};
     if (scaled) values.push_back({scaled->output(), "raw"});
     if (capped) values.push_back({capped->output(), "capped"});
     for (ShownValue v : mask.masked()) values.push_back({v.value, shift ? "" : v.output});
