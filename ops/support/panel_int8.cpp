@@ -332,7 +332,13 @@ float quantize_block(const float* x, int64_t count, int8_t* to, int32_t* sum) {
       largest[j] = hn::Max(largest[j], size(hn::LoadU(df, x + i + static_cast<int64_t>(j) * lanes)));
   if (i + lanes <= count) largest[0] = hn::Max(largest[0], size(hn::LoadU(df, x + i)));
   const float most = hn::GetLane(hn::BitCast(df, hn::MaxOfLanes(di, hn::Max(largest[0], largest[1]))));
-  const VF factor = hn::Set(df, most > 0 ? 127.0F / most : 0.0F);
+  // Not finite: the scale says so. So small that its inverse is infinite: zero.
+  if (!std::isfinite(most) || !std::isfinite(127.0F / most)) {
+    std::fill_n(to, count, int8_t{0});
+    *sum = 0;
+    return std::isfinite(most) ? 0.0F : std::numeric_limits<float>::quiet_NaN();
+  }
+  const VF factor = hn::Set(df, 127.0F / most);
   VI total = hn::Zero(di);
   for (i = 0; i + lanes <= count; i += lanes)
     total = hn::Add(total, round_to_bytes(hn::Mul(hn::LoadU(df, x + i), factor), to + i));
@@ -342,7 +348,7 @@ float quantize_block(const float* x, int64_t count, int8_t* to, int32_t* sum) {
     std::copy(bytes, bytes + (count - i), to + i);
   }
   *sum = hn::GetLane(hn::SumOfLanes(di, total));
-  return std::isfinite(most) ? most / 127.0F : std::numeric_limits<float>::quiet_NaN();
+  return most / 127.0F;
 }
 
 void quantize_rows(const PanelBlock& b, int64_t begin, int64_t end) {

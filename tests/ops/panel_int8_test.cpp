@@ -146,6 +146,15 @@ TEST(Int8Product, WhatIsNotFiniteStaysVisible) {
   }
 }
 
+TEST(Int8Product, WhatIsTooSmallToInvertIsZero) {
+  std::mt19937 rng(2);
+  const Weights w({160, 16, 0, false}, rng);
+  std::vector<float> x(160, 0.0F), y(16, 1.0F);
+  x[3] = 1e-38F;
+  w.pack().multiply(x.data(), 160, 1, y.data(), 16);
+  for (const float v : y) EXPECT_EQ(v, 0.0F);
+}
+
 // Rows don't influence each other: a sentence gives the same alone and in a batch.
 TEST(Int8Product, RowsAreIndependent) {
   std::mt19937 rng(3);
