@@ -39,17 +39,15 @@ class QuantizedForm : public NodeForm {
 
 // ---- operators on quantised tensors: A, A_scale, A_zero_point ...
 
-// Whole numbers as the type of the zero point, saturated.
-Value* saturated(QuantizedForm& f, Value* y, size_t zero_point) {
-  const Value* zero = f.node().input(zero_point);
+// y, in steps of the result's scale, with the zero point at input 7 in it, as the result.
+Value* rounded(QuantizedForm& f, Value* y) {
+  const Value* zero = f.node().input(7);
   const DataType type = zero ? zero->element_type() : DataType::kUInt8;
   if (type != DataType::kUInt8 && type != DataType::kInt8) refuse("the type of the result isn't known");
   const double lowest = type == DataType::kInt8 ? -128 : 0;
-  y = f.op("Clip", {y, f.number(lowest, DataType::kFloat), f.number(lowest + 255, DataType::kFloat)});
+  y = f.op("Clip", {f.op("Round", {y}), f.number(lowest, DataType::kFloat), f.number(lowest + 255, DataType::kFloat)});
   return f.cast(y, type);
 }
-// y, in steps of the result's scale, with the zero point at input 7 in it, as the result.
-Value* rounded(QuantizedForm& f, Value* y) { return saturated(f, f.op("Round", {y}), 7); }
 
 // x y + z in float, rounded once: the products of codes and floats are exact in double.
 Value* fused_multiply_add(QuantizedForm& f, Value* x, Value* y, Value* z) {
@@ -75,15 +73,6 @@ Value* unary(QuantizedForm& f, const char* type, std::initializer_list<const cha
 
 Value* sigmoid_form(QuantizedForm& f) { return unary(f, "Sigmoid", {}); }
 Value* leaky_relu_form(QuantizedForm& f) { return unary(f, "LeakyRelu", {"alpha"}); }
-
-// ONNX Runtime divides by no scale: it multiplies by the number of whole steps in 1.
-Value* softmax_form(QuantizedForm& f) {
-  // Before opset 13 all axes from `axis` on are one.
-  if (f.node().attr_int("opset", 13) < 13 && f.node().attr_int("axis", 1) != -1) refuse("softmax of opset 12 or older");
-  Value* steps = f.op("Floor", {f.div(f.number(1, DataType::kFloat), f.in(3))});
-  Value* y = f.op("Round", {f.mul(f.op("Softmax", {f.dequantized(0)}, f.attributes({"axis"})), steps)});
-  return saturated(f, f.add(y, f.code(4)), 4);
-}
 
 Value* reduce_mean_form(QuantizedForm& f) {
   Value* axes = f.node().has("axes") ? f.ints(f.node().attr_ints("axes")) : nullptr;
@@ -218,7 +207,6 @@ constexpr std::array kForms{Form{"MatMulNBits", matmul_nbits_form},
                             Form{"QLinearMul", mul_form},
                             Form{"QLinearReduceMean", reduce_mean_form},
                             Form{"QLinearSigmoid", sigmoid_form},
-                            Form{"QLinearSoftmax", softmax_form},
                             Form{"QLinearWhere", where_form}};
 
 }  // namespace

@@ -100,6 +100,10 @@ TEST(QuantizedForms, SoftmaxInWholeSteps) {
               ElementsAre(129));
   EXPECT_THAT(run("(uint8[1,3] a) => (uint8[1,3] y)" + scales + softmax, {{"a", bytes({1, 3}, {128, 130, 129})}}).y,
               ElementsAre(26, 67, 42));
+  const std::string along_rows = "{ y = com.microsoft.QLinearSoftmax <axis = 0, opset = 13> (a, s, z, t, w) }";
+  EXPECT_THAT(
+      run("(uint8[3,2] a) => (uint8[3,2] y)" + scales + along_rows, {{"a", bytes({3, 2}, {128, 7, 130, 7, 129, 7})}}).y,
+      ElementsAre(26, 45, 67, 45, 42, 45));
 }
 
 // Expected values: ONNX Runtime 1.32.
