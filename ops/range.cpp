@@ -1,5 +1,6 @@
 // Range: start, start + delta, ... before limit.
 #include <cmath>
+#include <type_traits>
 
 #include "ops/op.h"
 #include "ops/support/elements.h"
@@ -47,6 +48,16 @@ class RangeKernel final : public Kernel {
     return static_cast<ComputeType<T>>(t.data<T>()[0]);
   }
 
+  template <class C>
+  static C element(C start, C delta, int64_t i) {
+    if constexpr (std::is_integral_v<C>) {  // the product may wrap around where the sum fits
+      const auto wrapped = static_cast<uint64_t>(start) + static_cast<uint64_t>(i) * static_cast<uint64_t>(delta);
+      return static_cast<C>(wrapped);
+    } else {
+      return start + static_cast<C>(i) * delta;
+    }
+  }
+
   template <class T>
   static void fill(KernelCall& call, DataType type) {
     using C = ComputeType<T>;
@@ -54,7 +65,7 @@ class RangeKernel final : public Kernel {
     if (delta == 0) fail_input(2, "a delta other than 0", "0");
     const int64_t n = range_count(start, limit, delta);
     T* out = call.output(0, type, {n}).template mutable_data<T>();
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(start + static_cast<C>(i) * delta);
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(element(start, delta, i));
   }
 };
 
