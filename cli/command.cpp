@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -81,7 +82,7 @@ std::string Progress::pace(std::string_view unit, double done, double part) cons
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   std::string out = fmt::format("{0}, {1:.1f} {0}/s", unit, done / std::max(seconds, 1e-3));
   if (part <= 0) return out;
-  const auto left = static_cast<int64_t>(seconds * (1 - part) / part + 0.5);
+  const int64_t left = std::llround(seconds * (1 - part) / part);
   return out +
          (left >= 60 ? fmt::format(", {} min {} s left", left / 60, left % 60) : fmt::format(", {} s left", left));
 }

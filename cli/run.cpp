@@ -226,7 +226,7 @@ int run_folders(const Options& options) {
   return errors > 0 ? kError : failed > 0 ? kDifference : kSuccess;
 }
 
-int run(Options options) {
+int run(const Options& options) {
   if (options.test_data.empty()) {
     if (options.model.empty()) invalid("expected a MODEL, or --test-data");
     return run_once(options);

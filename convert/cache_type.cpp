@@ -83,7 +83,7 @@ class CacheStorage {
     const bool some = std::any_of(branches.begin(), branches.end(), [&](Graph* b) { return is_present(given(b)); });
     const bool all = std::all_of(branches.begin(), branches.end(),
                                  [&](Graph* b) { return is_present(given(b)) || may_stay(given(b)); });
-    if (!some || !all || v->uses().size() > 0) return;
+    if (!some || !all || !v->uses().empty()) return;
     for (Graph* branch : branches)
       if (!caches_.contains(&given(branch))) branch->set_output(k, narrowed(*branch, &given(branch)));
     ValueType type = v->type();

@@ -30,11 +30,17 @@ std::vector<Pair> heldout() {
   return out;
 }
 
+GeneratorOptions with_alignments(bool wanted) {
+  GeneratorOptions options;
+  options.alignments = wanted;
+  return options;
+}
+
 class Translator {
  public:
   explicit Translator(const fs::path& folder, bool alignments = false)
       : tokenizer_(load_tokenizer_json(folder / "tokenizer.json")),
-        generator_(Generator::load(folder, {{}, {}, alignments})) {
+        generator_(Generator::load(folder, with_alignments(alignments))) {
     options_ = generator_.defaults();
     options_.output_alignments = alignments;
   }
