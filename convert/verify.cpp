@@ -179,7 +179,9 @@ class Reference {
   void add(const TensorMap& inputs, const TensorMap& source, const TensorMap& result) {
     if (!session_) return;
     const TensorMap exact = session_->run(widened(inputs));
-    for (const auto& [output, value] : exact) {
+    for (const auto& item : exact) {
+      const std::string& output = item.first;
+      const Datum& value = item.second;
       if (value.kind() != Datum::Kind::kTensor || !is_float(value.tensor().type())) continue;
       const std::vector<double> wanted = value.tensor().to_double();
       const auto error = [&](const TensorMap& map) {
@@ -321,7 +323,9 @@ class Comparison {
   void compare(const TensorMap& sample, const TensorMap& wanted, VerifiedCase& c) {
     const TensorMap found =
         within([&] { return fmt::format("result with {}", c.sizes); }, [&] { return after_.run(as_result(sample)); });
-    for (const auto& [output, expected] : wanted) {
+    for (const auto& item : wanted) {
+      const std::string& output = item.first;
+      const Datum& expected = item.second;
       const auto it = found.find(output);
       if (it == found.end()) throw Error(Error::Kind::kInternal, fmt::format("the result has no output '{}'", output));
       const Difference d = within([&] { return c.sizes; }, [&] { return compare_data(output, expected, it->second); });
