@@ -81,7 +81,7 @@ void print_verification(const Verification& v) {
     return;
   }
   print_line(fmt::format(
-      "  {} on {} kinds of inputs: largest difference {:.2e}, {:.2e} of the largest value (tolerance {:.0e})",
+      "  {} on {} kinds of inputs: largest difference {:.2e}, {:.2e} of the largest value (tolerance {:.2g})",
       v.passed() ? "verified" : "DIFFERS", v.compared, v.largest_absolute, v.largest_relative, v.source_limit()));
   if (v.reference)
     print_line(fmt::format("  from a float32 run: {:.2e} of the largest value, the source {:.2e} (limit {:.2e})",
@@ -128,7 +128,18 @@ void print_model(const ConvertedModel& m, bool explain) {
   if (m.rounded) print_verification(*m.rounded);
 }
 
+// The report must not take the place of a model.
+void check_report(const Options& o) {
+  if (o.report.empty()) return;
+  const fs::path report = fs::weakly_canonical(o.report), source = fs::weakly_canonical(o.source);
+  const bool of_source = fs::is_directory(source) && report.parent_path() == source && fs::exists(report);
+  if (report == source || of_source || report == fs::weakly_canonical(o.output) || report.extension() == ".onnx")
+    throw Error(Error::Kind::kInvalidArgument,
+                fmt::format("--report {}: expected a file of its own, this is one of a model", o.report));
+}
+
 int run(const Options& o) {
+  check_report(o);
   ConvertOptions options;
   options.target = target_from_name(o.target);
   options.passes.max_rewrites = o.max_rewrites;
@@ -151,9 +162,11 @@ int run(const Options& o) {
   progress.reset();
   const ordered_json report = to_json(c);
   if (!o.report.empty()) {
-    OutputFile file(o.report);
-    file.write(report.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
-    file.commit();
+    within(o.report, [&] {
+      OutputFile file(o.report);
+      file.write(report.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+      file.commit();
+    });
   }
   if (o.json) {
     print_ordered_json(report);

@@ -182,6 +182,8 @@ Request make_request(const Options& o, const Tokenizers& tokenizers) {
   if (request.sources.empty()) request.sources = source_tokens(request.inputs);
   adjust(o, request.options);
   check(request.options);
+  if (o.stream && request.options.num_return_sequences > 1)
+    invalid("--stream prints one output a source: it can't be combined with num_return_sequences");
   return request;
 }
 

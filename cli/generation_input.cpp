@@ -56,24 +56,21 @@ Tensor row_of(const Tensor& tensor, int64_t row) {
 }
 
 TensorMap read_ids(const std::filesystem::path& file) {
-  std::vector<std::vector<int64_t>> rows;
   if (file.extension() == ".npy") {
     const Tensor ids = read_npy(file);
     if (ids.rank() != 1 && ids.rank() != 2)
       invalid(fmt::format("{}: expected shape (sources, length), got {}", file.string(), ids.shape().to_string()));
-    const auto values = ids.to_int64();
-    const auto width = static_cast<size_t>(ids.shape().back());
-    for (size_t at = 0; at + width <= values.size() && width > 0; at += width)
-      rows.emplace_back(values.begin() + static_cast<std::ptrdiff_t>(at),
-                        values.begin() + static_cast<std::ptrdiff_t>(at + width));
-  } else {
-    std::ifstream in(file);
-    if (!in) throw Error(Error::Kind::kIo, fmt::format("{}: can't be opened", file.string()));
-    size_t number = 0;
-    for (std::string line; std::getline(in, line);) {
-      auto ids = parse_line(line, fmt::format("{}:{}", file.string(), ++number));
-      if (!ids.empty()) rows.push_back(std::move(ids));
-    }
+    if (ids.count() == 0) invalid(fmt::format("{}: holds no ids", file.string()));
+    const Shape shape{ids.count() / ids.shape().back(), ids.shape().back()};
+    return {{"input_ids", Tensor::from<int64_t>(shape, ids.to_int64())}};
+  }
+  std::vector<std::vector<int64_t>> rows;
+  std::ifstream in(file);
+  if (!in) throw Error(Error::Kind::kIo, fmt::format("{}: can't be opened", file.string()));
+  size_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    auto ids = parse_line(line, fmt::format("{}:{}", file.string(), ++number));
+    if (!ids.empty()) rows.push_back(std::move(ids));
   }
   if (rows.empty()) invalid(fmt::format("{}: holds no ids", file.string()));
   return padded_inputs(rows, 0);

@@ -227,6 +227,8 @@ int run_folders(const Options& options) {
 }
 
 int run(const Options& options) {
+  if (!options.output.empty() && options.output == options.profile)
+    invalid(fmt::format("--output and --profile name one file: {}", options.output));
   if (options.test_data.empty()) {
     if (options.model.empty()) invalid("expected a MODEL, or --test-data");
     return run_once(options);

@@ -78,11 +78,13 @@ fs::path with_past(const fs::path& file) {
 }
 
 // Of the result whose weights, caches or both are narrower.
-double rounding_tolerance(const ConvertOptions& options) {
-  const double weights = attune::rounding_tolerance(options.weights.type);
-  if (!options.cache_type) return weights;
-  const bool half = *options.cache_type == DataType::kFloat16;
-  return std::max(weights, attune::rounding_tolerance(half ? WeightsType::kFloat16 : WeightsType::kBFloat16));
+double rounding_tolerance(const ConvertOptions& options, const Model& source) {
+  double tolerance = attune::rounding_tolerance(options.weights.type);
+  const auto allow = [&](WeightsType type) { tolerance = std::max(tolerance, attune::rounding_tolerance(type)); };
+  if (options.cache_type)
+    allow(*options.cache_type == DataType::kFloat16 ? WeightsType::kFloat16 : WeightsType::kBFloat16);
+  if (quantises(source)) allow(WeightsType::kInt8);  // what is rounded may fall to another step
+  return tolerance;
 }
 
 // One model on its way from `source` to `result`, for now in the folder `temporary`.
@@ -132,7 +134,7 @@ class ModelConversion {
     write_model(model, written);
     if (!compare) return;
     VerifyOptions how = options_.verification;
-    if (rounds) how.tolerance = rounding_tolerance(options_);
+    if (rounds && !how.tolerance) how.tolerance = rounding_tolerance(options_, original);
     (rounds ? c.rounded : c.verification) = verify(original, read_model(written), how);
   }
 

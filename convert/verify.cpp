@@ -221,8 +221,18 @@ class Reference {
 
 }  // namespace
 
+bool quantises(const Model& model) {
+  bool found = false;
+  model.graph->for_each_node([&](const Node& n) {
+    for (const std::string_view type :
+         {"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "QuantizeLinear"})
+      found = found || n.is(type);
+  });
+  return found;
+}
+
 double default_tolerance(const Model& model) {
-  bool halves = false, bfloats = false, quantised = false;
+  bool halves = false, bfloats = false;
   const auto look = [&](DataType type) {
     halves = halves || type == DataType::kFloat16;
     bfloats = bfloats || type == DataType::kBFloat16;
@@ -234,11 +244,8 @@ double default_tolerance(const Model& model) {
     for (size_t i = 0; i < n.output_count(); ++i)
       if (n.output(i)) look(n.output(i)->element_type());
     if (n.is("Cast")) look(static_cast<DataType>(n.attr_int("to", 0)));
-    for (const std::string_view type :
-         {"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "QuantizeLinear"})
-      quantised = quantised || n.is(type);
   });
-  return bfloats ? 2e-2 : halves ? 1e-2 : quantised ? 5e-3 : kFloatTolerance;
+  return bfloats ? 2e-2 : halves ? 1e-2 : quantises(model) ? 5e-3 : kFloatTolerance;
 }
 
 namespace {

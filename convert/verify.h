@@ -50,6 +50,9 @@ struct Verification {
   }
 };
 
+// Whether a model rounds numbers to integers as it runs.
+bool quantises(const Model& model);
+
 // 1e-4 for float32 models. Of coarse numbers the order of operations moves a value by a rounding step (1/2048 of it,
 // 1/255 of the range), which the layers after it amplify: 5e-3 if values are quantised somewhere, 1e-2 if they are
 // float16, 2e-2 if they are bfloat16.

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <type_traits>
 
 #include "graph/error.h"
 
@@ -24,11 +26,11 @@ class OptionReader {
 
   template <class T>
   void read(const char* name, T& into) const {
-    if (const json* v = find(name)) convert(name, [&] { into = v->get<T>(); });
+    if (const json* v = find(name)) convert(name, [&] { into = value<T>(name, *v); });
   }
   template <class T>
   void read(const char* name, std::optional<T>& into) const {
-    if (const json* v = find(name)) convert(name, [&] { into = v->get<T>(); });
+    if (const json* v = find(name)) convert(name, [&] { into = value<T>(name, *v); });
   }
   // A token or a list of tokens.
   void read_tokens(const char* name, std::vector<int64_t>& into) const {
@@ -82,6 +84,13 @@ class OptionReader {
   }
 
  private:
+  template <class T>
+  static T value(const char* name, const json& v) {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+      if (v.is_number_float() && v.get<double>() != std::trunc(v.get<double>()))
+        invalid(fmt::format("option {}: expected a whole number, found {}", name, v.dump()));
+    return v.get<T>();
+  }
   const json* find(const char* name) const {
     names_.insert(name);
     const auto it = object_.find(name);
@@ -108,7 +117,9 @@ void refuse_unknown_searches(const json& object) {
       {"token_healing", false}};
   for (const auto& [name, off] : searches)
     if (const auto it = object.find(name); it != object.end() && !it->is_null() && *it != off)
-      throw Error(Error::Kind::kUnsupported, fmt::format("option {}: {}", name, it->dump()));
+      throw Error(Error::Kind::kUnsupported,
+                  fmt::format("option {}: expected {}, other ways of searching aren't supported, found {}", name,
+                              off.dump(), it->dump()));
 }
 
 // `strict`: every name must be known.

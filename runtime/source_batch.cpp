@@ -63,7 +63,10 @@ class Batcher {
     if (mask && !(mask->shape() == ids->shape()))
       invalid(fmt::format("attention_mask: expected shape {}, got {}", ids->shape().to_string(),
                           mask->shape().to_string()));
-    ids_ = Ids{Tensor::from<int64_t>(ids->shape(), ids->to_int64()), {}};
+    const std::vector<int64_t> tokens = ids->to_int64();
+    for (const int64_t token : tokens)
+      if (token < 0) invalid(fmt::format("input_ids: expected token ids from 0, found {}", token));
+    ids_ = Ids{Tensor::from<int64_t>(ids->shape(), tokens), {}};
     ids_->mask = mask ? Tensor::from<int64_t>(ids->shape(), mask->to_int64()) : mask_of_padding();
   }
 

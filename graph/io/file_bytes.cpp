@@ -102,11 +102,11 @@ FileBytes FileBytes::of_descriptor(int descriptor) {
 }
 
 void release_mapped_pages(const void* data, size_t size) noexcept {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
-  const auto end = (reinterpret_cast<uintptr_t>(data) + size) / page * page;
-  if (begin < end && mappings().contain(data, size))
-    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t skipped = (page - reinterpret_cast<uintptr_t>(data) % page) % page;
+  if (size < skipped + page || !mappings().contain(data, size)) return;
+  char* begin = static_cast<char*>(const_cast<void*>(data)) + skipped;
+  ::madvise(begin, (size - skipped) / page * page, MADV_DONTNEED);
 }
 
 }  // namespace attune

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -64,6 +65,28 @@ TEST(Convert, MaxRewritesBisects) {
     EXPECT_EQ(std::to_string(c.report()["models"][0]["rewrites"].size()), n);
     EXPECT_TRUE(c.report()["models"][0]["verification"]["passed"].get<bool>());
   }
+}
+
+TEST(Convert, AReportNeverReplacesAModel) {
+  const Conversion c{SpoiledAttention()};
+  const std::string source = test::read_file(c.folder / "m.onnx");
+  for (const char* name : {"m.onnx", "out.onnx", "other.onnx"})
+    test::expect_error(c.run({"--report", (c.folder / name).string()}), "--report");
+  EXPECT_EQ(test::read_file(c.folder / "m.onnx"), source);
+  EXPECT_FALSE(std::filesystem::exists(c.folder / "out.onnx"));
+  test::expect_error(c.run({"--report", (c.folder / "missing/r.json").string()}), "missing/r.json");
+}
+
+TEST(Convert, TheToleranceAskedForHoldsForNarrowerWeightsToo) {
+  const std::string encoder = test::sample("marian/optimum_sdpa_op17/encoder_model.onnx").string();
+  const TemporaryFolder folder;
+  const auto convert = [&](const char* tolerance) {
+    return run_attune(
+        {"convert", encoder, "-o", (folder / "out.onnx").string(), "--weights-type", "int8", "--tolerance", tolerance});
+  };
+  EXPECT_EQ(convert("1e-6").code, 1);
+  EXPECT_FALSE(std::filesystem::exists(folder / "out.onnx"));
+  EXPECT_EQ(convert("0.9").code, 0);
 }
 
 TEST(Convert, WeightsOfAModelWithoutCrossAttention) {

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "graph/io/npy.h"
+
 namespace attune {
 namespace {
 
@@ -69,6 +71,25 @@ TEST_F(Commands, IdsAsText) {
   EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 2) << result.output;
 }
 
+// The mask of a padded array follows from the token that pads, as in transformers.
+TEST_F(Commands, IdsOfAPaddedArray) {
+  std::ifstream in(kMarian / "generate.json");
+  const json recorded = json::parse(in);
+  bool padded = false;
+  for (const json& one : recorded["cases"]) {
+    const auto rows = one["inputs"]["input_ids"].get<std::vector<std::vector<int64_t>>>();
+    std::vector<int64_t> ids;
+    for (const auto& row : rows) ids.insert(ids.end(), row.begin(), row.end());
+    const Shape shape{static_cast<int64_t>(rows.size()), static_cast<int64_t>(rows[0].size())};
+    const Result result = run("generate " + model() + " --json --max-new " + recorded["max_new_tokens"].dump() +
+                              " --ids " + file("ids.npy", serialize_npy(Tensor::from<int64_t>(shape, ids))));
+    ASSERT_EQ(result.status, 0) << result.output;
+    EXPECT_EQ(json::parse(result.output)["sequences"], one["runs"]["greedy"]["sequences"]);
+    padded = padded || one["inputs"]["attention_mask"].dump().find('0') != std::string::npos;
+  }
+  EXPECT_TRUE(padded);
+}
+
 TEST_F(Commands, BenchDecodesExactlySoManyTokens) {
   const Result result = run("bench " + model() + " --new 7 --batch 3 --beams 2 --rounds 1 --json --source-ids " +
                             file("ids.txt", "53 147 111 61\n"));
@@ -91,6 +112,9 @@ TEST_F(Commands, WrongRequestsSayWhy) {
   EXPECT_THAT(error(R"({"args": {}})"), testing::HasSubstr("inputs"));
   EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1, 2], [3]]}})"), testing::HasSubstr("input_ids"));
   EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1]]}, "args": {"num_beams": 0}})"), testing::HasSubstr("num_beams"));
+  EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1, -1]]}})"), testing::HasSubstr("found -1"));
+  EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1]]}, "args": {"num_beams": 2.5}})"),
+              testing::HasSubstr("num_beams"));
   EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1]]}, "args": {"early_stopping": "soon"}})"),
               testing::HasSubstr("early_stopping"));
 }
