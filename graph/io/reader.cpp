@@ -28,7 +28,7 @@ Proto parse(std::string_view bytes, wire::Message root) {
   return proto;
 }
 
-Model read(FileBytes file, const std::filesystem::path& folder, const ReadOptions& options) {
+Model read(const FileBytes& file, const std::filesystem::path& folder, const ReadOptions& options) {
   if (file.bytes.empty()) invalid("it is empty");
   const auto proto = parse<onnx::ModelProto>(file.bytes, wire::Message::kModel);
   if (!proto.has_graph()) invalid("it has no graph: it isn't an ONNX model");
