@@ -161,13 +161,8 @@ int run(const Options& o) {
   });
   progress.reset();
   const ordered_json report = to_json(c);
-  if (!o.report.empty()) {
-    within(o.report, [&] {
-      OutputFile file(o.report);
-      file.write(report.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
-      file.commit();
-    });
-  }
+  if (!o.report.empty())
+    write_file(o.report, report.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
   if (o.json) {
     print_ordered_json(report);
   } else {

@@ -52,9 +52,9 @@ int run(int argc, char** argv) {
     subcommands[i] = app.add_subcommand(std::string(kCommands[i].name), std::string(kCommands[i].description));
     actions[i] = kCommands[i].add(*subcommands[i]);
   }
-  const std::string_view first = arguments.size() > 1 ? arguments[1] : "-";
-  const bool known = std::any_of(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == first; });
   if (arguments.size() < 2) return report("expected a command; attune --help lists them");
+  const std::string_view first = arguments[1];
+  const bool known = std::any_of(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == first; });
   if (!first.starts_with('-') && !known)
     return report(fmt::format("unknown command '{}'; attune --help lists them", first));
   try {

@@ -133,11 +133,7 @@ void write_profile(const Options& options, const Profile& profile) {
   if (options.profile.empty()) return;
   if (!options.json) print(profile.table());
   if (options.profile == "-") return;
-  within(options.profile, [&] {
-    OutputFile out(options.profile);
-    out.write(profile.chrome_trace());
-    out.commit();
-  });
+  write_file(options.profile, profile.chrome_trace());
 }
 
 int run_once(const Options& options) {

@@ -11,6 +11,7 @@
 #include "graph/error.h"
 #include "ops/infer/infer.h"
 #include "ops/support/attention_inputs.h"
+#include "ops/support/attention_parts.h"
 
 namespace attune {
 namespace {
@@ -22,8 +23,6 @@ namespace {
 [[noreturn]] void refuse(const std::string& reason) {
   throw Error(Error::Kind::kUnsupported, "a cache can't be added: " + reason);
 }
-
-bool is_attention(const Node& n) { return n.is("Attention", "ai.attune"); }
 
 // Integers that look rows of a table of numbers, maybe quantised ones, up.
 bool looks_up(const Value& v, int depth = 0) {

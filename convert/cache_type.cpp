@@ -14,8 +14,6 @@
 namespace attune {
 namespace {
 
-bool is_attention(const Node& n) { return n.is("Attention", "ai.attune"); }
-
 // True if an attention reads input `index` as keys or values that are projected already.
 bool reads_cache(const Node& n, size_t index) {
   if (!is_attention(n)) return false;

@@ -5,8 +5,6 @@
 namespace attune {
 namespace {
 
-bool is_half(DataType type) { return type == DataType::kFloat16 || type == DataType::kBFloat16; }
-
 ValueType widened(const ValueType& type) {
   ValueType out = type;
   if (is_half(out.tensor.element)) out.tensor.element = DataType::kFloat;

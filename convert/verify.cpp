@@ -120,8 +120,6 @@ std::vector<SampleChoice> fixed_choices(const std::vector<std::string>& symbols,
   return out;
 }
 
-bool is_half(DataType type) { return type == DataType::kFloat16 || type == DataType::kBFloat16; }
-
 struct Difference {
   double absolute = 0, largest = 0;
   double relative() const { return largest > 0 ? absolute / largest : absolute; }

@@ -60,6 +60,8 @@ DataType data_type_from_name(std::string_view name) noexcept {
   return DataType::kUndefined;
 }
 
+bool is_half(DataType t) noexcept { return t == DataType::kFloat16 || t == DataType::kBFloat16; }
+
 bool is_float(DataType t) noexcept {
   switch (t) {
     case DataType::kFloat:

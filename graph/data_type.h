@@ -48,6 +48,7 @@ int element_bits(DataType type) noexcept;
 std::string_view name(DataType type) noexcept;
 // The inverse of name(); kUndefined if there is none.
 DataType data_type_from_name(std::string_view name) noexcept;
+bool is_half(DataType type) noexcept;     // float16, bfloat16
 bool is_float(DataType type) noexcept;    // float16, bfloat16, float, double, float8*, float6*, float4
 bool is_integer(DataType type) noexcept;  // int2 to uint64, not bool
 bool is_signed_integer(DataType type) noexcept;

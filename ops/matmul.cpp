@@ -44,8 +44,7 @@ class MatMulKernel : public Kernel {
     const Tensor& b = call.input(1);
     if (b.rank() == 0) fail_input(1, "rank 1 at least", "a scalar");
     if (b.type() != a.type()) fail_input(1, name(a.type()), name(b.type()));
-    if (a.type() == DataType::kFloat || a.type() == DataType::kFloat16 || a.type() == DataType::kBFloat16)
-      return run_float(call, a, b);
+    if (a.type() == DataType::kFloat || is_half(a.type())) return run_float(call, a, b);
     if (options_.transpose_a || options_.transpose_b || options_.transpose_batch_a || options_.transpose_batch_b)
       fail_type(a.type());
     run_plain(call, a, b);

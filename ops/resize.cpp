@@ -38,7 +38,7 @@ class ResizeKernel : public Kernel {
     for (const ResizedAxis& a : axes) shape[a.axis] = a.out;
     if (options_.mode == ResizeOptions::Mode::kNearest && options_.coordinates != "tf_crop_and_resize")
       return run_nearest(call, x, axes);
-    const bool narrow_type = x.type() == DataType::kFloat16 || x.type() == DataType::kBFloat16;
+    const bool narrow_type = is_half(x.type());
     if (x.type() == DataType::kFloat || x.type() == DataType::kDouble || narrow_type) {
       dispatch_float(x.type(), [&]<class T>() { compute<T>(call, FloatView<T>(x, call.pool()), x, axes, shape); });
       return;

@@ -1,5 +1,7 @@
 #include "passes/attention_node.h"
 
+#include "ops/support/attention_parts.h"
+
 namespace attune {
 
 using pattern::Builder;
@@ -16,7 +18,7 @@ Node* AttentionParts::build(Builder& builder) const {
                       attributes);
 }
 
-bool is_attention(const Node* node) { return node && node->is("Attention", kAttuneDomain); }
+bool is_attention(const Node* node) { return node && is_attention(*node); }
 
 bool is_used(const Node& node, size_t i) {
   const Value* v = node.output(i);

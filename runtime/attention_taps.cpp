@@ -7,13 +7,12 @@
 
 #include "graph/error.h"
 #include "ops/support/attention_inputs.h"
+#include "ops/support/attention_parts.h"
 
 namespace attune {
 namespace {
 
 using Values = std::unordered_set<const Value*>;
-
-bool is_attention(const Node& node) { return node.is("Attention", "ai.attune"); }
 
 // Adds the values that depend on those in `on_tokens`, in nested graphs too.
 void add_dependent(const Graph& graph, Values& on_tokens) {

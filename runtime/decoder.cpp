@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "runtime/alignment_store.h"
+#include "runtime/past_rows.h"
 #include "runtime/rows.h"
 #include "runtime/shortlist.h"
 
@@ -190,8 +191,7 @@ struct Decoder::Impl {
   void set_wanted(Running& r) const;
   void continue_rows(std::span<const int32_t> parents);
   void fix(Running& r);
-  void reorder_past(std::span<const int32_t> parents);
-  Tensor row_index(const std::vector<std::vector<int32_t>>& rows);
+  int64_t past_length() const;
   Datum fixed_value(const PortBinding& b);
   Datum initial_state(size_t s, const ValueType& type, const Dim& batch);
   Tensor tokens(const std::vector<std::vector<int64_t>>& sequences, size_t from, size_t to, const ValueType& type);
@@ -213,9 +213,8 @@ struct Decoder::Impl {
   AttentionObserver observer;
   size_t steps = 0;
   std::vector<int32_t> row_sources;  // per row of the last step
-  // Per row: where its caches lie, then where their first positions do if that is elsewhere. Empty: in order.
-  std::vector<std::vector<int32_t>> past_rows;
-  std::vector<RowUse> state_uses;  // by later steps
+  PastRows past_rows;                // where their caches lie
+  std::vector<RowUse> state_uses;    // by later steps
   std::vector<Datum> states;
   std::vector<bool> follows_source;  // per state: the same for all rows of a source, and never updated
   std::vector<bool> grows;           // per state: an update has come
@@ -246,7 +245,7 @@ void Decoder::Impl::continue_rows(std::span<const int32_t> parents) {
   for (size_t i = 0; i < parents.size(); ++i) next[i] = row_sources[static_cast<size_t>(parents[i])];
   const bool same_sources = next == row_sources;
   row_sources = std::move(next);
-  if (!same_sources || !in_order(parents, parents.size())) reorder_past(parents);
+  if (!same_sources || !in_order(parents, parents.size())) past_rows.follow(parents, past_length());
   for (size_t s = 0; s < states.size(); ++s) {
     if (states[s].kind() != Datum::Kind::kTensor || state_uses[s] != RowUse::kInOrder) continue;
     if (follows_source[s] && same_sources) continue;
@@ -254,36 +253,11 @@ void Decoder::Impl::continue_rows(std::span<const int32_t> parents) {
   }
 }
 
-// Rows that go on from one share its caches so far; each gets a row of its own for what comes.
-void Decoder::Impl::reorder_past(std::span<const int32_t> parents) {
-  size_t positions = 0;
+// The positions that caches hold which are read by an index.
+int64_t Decoder::Impl::past_length() const {
   for (size_t s = 0; s < states.size(); ++s)
-    if (state_uses[s] == RowUse::kPast && states[s].defined())
-      positions = static_cast<size_t>(states[s].tensor().dim(2));
-  const auto before = [&](size_t row, size_t position) {
-    if (past_rows.empty()) return static_cast<int32_t>(row);
-    return past_rows[row][position + 1 < past_rows[row].size() ? position + 1 : 0];
-  };
-  std::vector<int32_t> sorted(parents.begin(), parents.end());
-  std::sort(sorted.begin(), sorted.end());
-  const bool distinct = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-  // Rows that only change places take what they have along.
-  const size_t columns = !distinct ? positions : past_rows.empty() ? 0 : past_rows[0].size() - 1;
-  std::vector<std::vector<int32_t>> rows(parents.size());
-  for (size_t i = 0; i < parents.size(); ++i) {
-    const auto parent = static_cast<size_t>(parents[i]);
-    rows[i].push_back(distinct ? before(parent, positions) : static_cast<int32_t>(i));
-    for (size_t p = 0; p < columns; ++p) rows[i].push_back(before(parent, p));
-  }
-  past_rows = std::move(rows);
-}
-
-Tensor Decoder::Impl::row_index(const std::vector<std::vector<int32_t>>& rows) {
-  Tensor t = Tensor::allocate(DataType::kInt32,
-                              {static_cast<int64_t>(rows.size()), static_cast<int64_t>(rows[0].size())}, &pool);
-  int32_t* to = t.mutable_data<int32_t>();
-  for (const auto& row : rows) to = std::copy(row.begin(), row.end(), to);
-  return t;
+    if (state_uses[s] == RowUse::kPast && states[s].defined()) return states[s].tensor().dim(2);
+  return 0;
 }
 
 Datum Decoder::Impl::fixed_value(const PortBinding& b) {
@@ -388,14 +362,11 @@ Datum Decoder::Impl::feed(const Running& r, size_t i, const std::vector<std::vec
       return fixed_value(b);
     case PortRole::kSource:
       return fixed_value(b);
-    case PortRole::kSourceRows: {
+    case PortRole::kSourceRows:
       if (in_order(row_sources, sources.count)) return {};
-      std::vector<std::vector<int32_t>> index;
-      for (const int32_t source : row_sources) index.push_back({source});
-      return row_index(index);
-    }
+      return Tensor::from<int32_t>({static_cast<int64_t>(row_sources.size()), 1}, row_sources);
     case PortRole::kPastRows:
-      return past_rows.empty() ? Datum() : Datum(row_index(past_rows));
+      return past_rows.index(&pool);
     case PortRole::kShortlist:
       return Tensor::from<int64_t>({static_cast<int64_t>(scored.size())}, scored);
     case PortRole::kState:

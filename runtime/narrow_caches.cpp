@@ -9,8 +9,6 @@
 namespace attune {
 namespace {
 
-bool is_half(DataType type) { return type == DataType::kFloat16 || type == DataType::kBFloat16; }
-
 bool casts_to(const Node& node, DataType type) {
   return node.is("Cast") && static_cast<DataType>(node.attr_int("to", 0)) == type;
 }

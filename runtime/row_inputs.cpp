@@ -6,11 +6,10 @@
 #include <set>
 
 #include "ops/support/attention_inputs.h"
+#include "ops/support/attention_parts.h"
 
 namespace attune {
 namespace {
-
-bool is_attention(const Node& n) { return n.is("Attention", "ai.attune"); }
 
 // True if row i of the node's output depends on row i of input `input` alone: matrices stay rows of matrices.
 bool is_row_wise(const Node& n, size_t input) {

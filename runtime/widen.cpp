@@ -14,7 +14,6 @@
 namespace attune {
 namespace {
 
-bool is_half(DataType type) { return type == DataType::kFloat16 || type == DataType::kBFloat16; }
 bool is_half(const Value* value) {
   return value && value->type().kind == ValueType::Kind::kTensor && is_half(value->element_type());
 }

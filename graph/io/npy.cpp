@@ -379,12 +379,6 @@ Tensor read_npy(const std::filesystem::path& file) {
   });
 }
 
-void write_npy(const std::filesystem::path& file, const Tensor& tensor) {
-  within(file.string(), [&] {
-    OutputFile out(file);
-    out.write(serialize_npy(tensor));
-    out.commit();
-  });
-}
+void write_npy(const std::filesystem::path& file, const Tensor& tensor) { write_file(file, serialize_npy(tensor)); }
 
 }  // namespace attune

@@ -69,4 +69,12 @@ void OutputFile::commit() {
   temporary_.clear();
 }
 
+void write_file(const std::filesystem::path& file, std::string_view bytes) {
+  within(file.string(), [&] {
+    OutputFile out(file);
+    out.write(bytes);
+    out.commit();
+  });
+}
+
 }  // namespace attune

@@ -29,4 +29,7 @@ class OutputFile {
   uint64_t position_ = 0;
 };
 
+// The whole file from `bytes`, likewise. Throws Error(kIo) that names the file.
+void write_file(const std::filesystem::path& file, std::string_view bytes);
+
 }  // namespace attune

@@ -79,8 +79,6 @@ double lowest_of(DataType type) {
   }
 }
 
-DataType wide_type(DataType type) {
-  return type == DataType::kFloat16 || type == DataType::kBFloat16 ? DataType::kFloat : type;
-}
+DataType wide_type(DataType type) { return is_half(type) ? DataType::kFloat : type; }
 
 }  // namespace attune

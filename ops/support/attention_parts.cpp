@@ -64,6 +64,8 @@ Value* project_and_split(Graph& graph, Node& node, const Projection& p, int64_t 
 
 }  // namespace
 
+bool is_attention(const Node& node) { return node.is("Attention", "ai.attune"); }
+
 bool split_by_fixed_inputs(Graph& graph, Node& node, const std::function<bool(const Value*)>& fixed) {
   Value* const key = node.input(kAttentionKey);
   Value* const value = node.input(kAttentionValue) ? node.input(kAttentionValue) : key;

@@ -26,7 +26,7 @@ void expect_element(const Tensor& tensor, std::string_view what, DataType type) 
 
 // The type that keys and values may have, by what there is of them.
 DataType memory_type(DataType query, const Tensor& memory) {
-  const bool narrow = memory.type() == DataType::kFloat16 || memory.type() == DataType::kBFloat16;
+  const bool narrow = is_half(memory.type());
   return query == DataType::kFloat && narrow ? memory.type() : query;
 }
 

@@ -14,7 +14,7 @@ namespace attune {
 
 bool LinearWeights::serves(const Tensor& weights) {
   const DataType t = weights.type();
-  return weights.rank() == 2 && (t == DataType::kFloat || t == DataType::kFloat16 || t == DataType::kBFloat16);
+  return weights.rank() == 2 && (t == DataType::kFloat || is_half(t));
 }
 
 namespace {

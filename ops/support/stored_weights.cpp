@@ -61,8 +61,7 @@ std::optional<StoredMatrix> of_dequantize(const Node& node) {
 bool widens_stored_matrix(const Node& node) {
   if (node.is("DequantizeLinear")) return true;
   const Tensor* x = node.is("Cast") && node.input(0) ? node.input(0)->constant() : nullptr;
-  return x && x->rank() == 2 && (x->type() == DataType::kFloat16 || x->type() == DataType::kBFloat16) &&
-         node.attr_int("to", 0) == static_cast<int64_t>(DataType::kFloat);
+  return x && x->rank() == 2 && is_half(x->type()) && node.attr_int("to", 0) == static_cast<int64_t>(DataType::kFloat);
 }
 
 void read_row(const StoredMatrix& m, int64_t row, float* to) {

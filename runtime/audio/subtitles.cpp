@@ -73,11 +73,7 @@ void check_subtitles_file(const std::string& file) {
 
 void write_subtitles(const Transcript& transcript, const std::string& file) {
   check_subtitles_file(file);
-  within(file, [&] {
-    OutputFile out(file);
-    out.write(extension_of(file) == ".srt" ? subtitles_srt(transcript) : subtitles_vtt(transcript));
-    out.commit();
-  });
+  write_file(file, extension_of(file) == ".srt" ? subtitles_srt(transcript) : subtitles_vtt(transcript));
 }
 
 }  // namespace attune

@@ -71,14 +71,6 @@ draw();
 </script></html>
 )html";
 
-void write_text(const std::string& file, const std::string& text) {
-  within(file, [&] {
-    OutputFile out(file);
-    out.write(text);
-    out.commit();
-  });
-}
-
 }  // namespace
 
 std::string alignment_html(const AlignmentPicture& picture) {
@@ -100,10 +92,10 @@ void check_alignment_file(const std::string& file) {
 void write_alignment(const AlignmentPicture& picture, const std::string& file) {
   check_alignment_file(file);
   const std::string extension = std::filesystem::path(file).extension().string();
-  if (extension == ".svg") return write_text(file, alignment_svg(picture, 0));
-  if (extension == ".png") return write_text(file, alignment_png(picture, 0));
-  if (extension == ".html") return write_text(file, alignment_html(picture));
-  write_text(file, alignment_json(picture));
+  if (extension == ".svg") return write_file(file, alignment_svg(picture, 0));
+  if (extension == ".png") return write_file(file, alignment_png(picture, 0));
+  if (extension == ".html") return write_file(file, alignment_html(picture));
+  write_file(file, alignment_json(picture));
 }
 
 }  // namespace attune

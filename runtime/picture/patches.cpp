@@ -145,11 +145,7 @@ void write_patches(const PatchPicture& picture, const std::string& file) {
                 fmt::format("{}: attention over a picture is written as .svg, .png, .html or .json, not '{}'", file,
                             extension));
   }
-  within(file, [&] {
-    OutputFile out(file);
-    out.write(text);
-    out.commit();
-  });
+  write_file(file, text);
 }
 
 }  // namespace attune
