@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "convert/convert.h"
+#include "graph/io/output_file.h"
 #include "runtime/translator.h"
 
 namespace attune::cli {
@@ -42,6 +43,15 @@ void AlignmentOutput::add_options(CLI::App& command) {
       ->delimiter(',');
   command.add_option("--alignment-heads", heads, "Heads of these layers, from 0, or LAYER.HEAD (default: all)")
       ->delimiter(',');
+}
+
+void AlignmentOutput::check_options(bool others) const {
+  if ((!layers.empty() || !heads.empty()) && !draws() && !others)
+    invalid(
+        "--alignment-layers and --alignment-heads: expected --alignment, --show-alignment or --alignments with them");
+  if (file.empty()) return;
+  check_alignment_file(file);
+  check_writable(file);
 }
 
 HeadSelection AlignmentOutput::selection() const {

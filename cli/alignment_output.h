@@ -21,6 +21,9 @@ struct AlignmentOutput {
   void add_options(CLI::App& command);
   // A picture is asked for.
   bool draws() const { return show || !file.empty(); }
+  // Throws where options have nothing to act on (`others`: alignments are put out elsewhere), or the file can't be
+  // written.
+  void check_options(bool others) const;
   // Makes the generator give the alignments. Models that aren't converted have their attentions fused in memory.
   void prepare(GeneratorOptions& options, const GenerationOptions& request) const;
   // Pictures of the best generation of each source: to the terminal, and to the file (FILE-2.svg ... for further

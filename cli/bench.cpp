@@ -92,7 +92,9 @@ int bench(const Options& o) {
     tokens.push_back(std::vector(g.tokens.begin() + static_cast<std::ptrdiff_t>(g.prompt_length), g.tokens.end()));
   }
   if (o.json) {
-    print_json({{"encode_ms", median(encode)}, {"step_ms", median(step)}, {"tokens", tokens}});
+    json result{{"encode_ms", median(encode)}, {"step_ms", median(step)}, {"tokens", tokens}};
+    if (o.profile) result["profile"] = profile_json(profile);
+    print_json(result);
   } else {
     print_line(fmt::format("encode {:.2f} ms, {:.3f} ms a step (medians of {} rounds, {} new tokens, {} sources)",
                            median(encode), median(step), o.rounds, o.new_tokens, generations.size()));
@@ -115,7 +117,7 @@ Action add_bench(CLI::App& command) {
       .add_option("--alignment-layers", o->alignment_layers,
                   "Give alignments too: the mean over the heads of these layers, from 0; -1: the last")
       ->delimiter(',');
-  command.add_option("--threads", o->threads, "Threads; 0: the physical cores")->check(at_least(0));
+  add_threads(command, o->threads);
   command.add_option("--rounds", o->rounds, "Rounds, of which the medians are given")
       ->check(at_least(1))
       ->capture_default_str();

@@ -51,6 +51,23 @@ CLI::Validator at_least(double least) {
   return CLI::Validator(check, "", "at_least");
 }
 
+void add_threads(CLI::App& command, int& threads) {
+  constexpr int kMost = 1024;
+  command.add_option("--threads", threads, "Threads; 0 (default): the physical cores")->check(CLI::Range(0, kMost));
+}
+
+nlohmann::json profile_json(const Profile& profile) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const ProfileRow& r : profile.rows())
+    out.push_back({{"node", r.label},
+                   {"implementation", r.implementation},
+                   {"calls", r.calls},
+                   {"microseconds", r.microseconds},
+                   {"bytes", r.bytes},
+                   {"flops", r.flops}});
+  return out;
+}
+
 std::string numbered_file(const std::string& file, size_t index) {
   std::filesystem::path numbered = file;
   if (index > 0)

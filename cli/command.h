@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "cli/exit_code.h"
+#include "runtime/profile.h"
 
 namespace attune::cli {
 
@@ -44,6 +45,11 @@ size_t terminal_width();
 
 // Of an option's number.
 CLI::Validator at_least(double least);
+// --threads N.
+void add_threads(CLI::App& command, int& threads);
+
+// The nodes of a profile, with the most time first.
+nlohmann::json profile_json(const Profile& profile);
 
 // The file's name, with a number for sources after the first: "x.svg", "x-2.svg" ...
 std::string numbered_file(const std::string& file, size_t index);

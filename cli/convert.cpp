@@ -136,9 +136,23 @@ void check_report(const Options& o) {
   if (report == source || of_source || report == fs::weakly_canonical(o.output) || report.extension() == ".onnx")
     throw Error(Error::Kind::kInvalidArgument,
                 fmt::format("--report {}: expected a file of its own, this is one of a model", o.report));
+  check_writable(o.report);
 }
 
-int run(const Options& o) {
+// Options that would do nothing.
+void check_options(const CLI::App& command, const Options& o) {
+  const auto refuse = [&](const char* option, bool useless, const char* expected) {
+    if (useless && command.count(option) > 0)
+      throw Error(Error::Kind::kInvalidArgument, fmt::format("{}: expected {}", option, expected));
+  };
+  refuse("--weights-group", o.weights_type != "int4", "--weights-type int4 with it");
+  refuse("--activations", o.activations == "int8" && o.weights_type != "int8" && o.weights_type != "int4",
+         "--weights-type int8 or int4 with int8");
+  refuse("--tolerance", o.no_verify, "it without --no-verify");
+}
+
+int run(const CLI::App& command, const Options& o) {
+  check_options(command, o);
   check_report(o);
   ConvertOptions options;
   options.target = target_from_name(o.target);
@@ -216,9 +230,9 @@ Action add_convert(CLI::App& command) {
       .add_option("--max-rewrites", o->max_rewrites,
                   "stop after so many rewrites of fusion rules, to find the one that is wrong")
       ->check(at_least(0));
-  command.add_option("--threads", o->threads, "of the verification (default: physical cores)")->check(at_least(0));
+  add_threads(command, o->threads);
   command.add_flag("--json", o->json, "print the report as JSON");
-  return [o] { return run(*o); };
+  return [o, &command] { return run(command, *o); };
 }
 
 }  // namespace attune::cli

@@ -8,6 +8,7 @@
 #include "cli/generation_input.h"
 #include "cli/generation_text.h"
 #include "convert/convert.h"
+#include "graph/io/output_file.h"
 #include "runtime/diagnosis/diagnosis.h"
 
 namespace attune::cli {
@@ -42,7 +43,10 @@ TensorMap read_inputs(const Options& o) {
 }
 
 int run(const Options& o) {
-  if (!o.picture.empty()) check_alignment_file(o.picture);
+  if (!o.picture.empty()) {
+    check_alignment_file(o.picture);
+    check_writable(o.picture);
+  }
   const TensorMap inputs = read_inputs(o);
   DiagnosisOptions options;
   if (o.max_new > 0) options.max_new_tokens = o.max_new;
@@ -72,11 +76,11 @@ Action add_diagnose(CLI::App& command) {
       ->required();
   command.add_option("--picture", o->picture, "Draw the numbers of all heads to FILE.svg, .png, .html or .json");
   command.add_option("--max-new", o->max_new, "New tokens at most")->check(at_least(1));
-  command.add_option("--longest", o->longest, "Longest source that is timed")
-      ->check(at_least(1))
-      ->capture_default_str();
-  command.add_option("--threads", o->threads, "Threads; 0: the physical cores")->check(at_least(0));
-  command.add_flag("--no-regime", o->no_regime, "Don't time attention against the rest");
+  CLI::Option* longest = command.add_option("--longest", o->longest, "Longest source that is timed")
+                             ->check(at_least(1))
+                             ->capture_default_str();
+  add_threads(command, o->threads);
+  command.add_flag("--no-regime", o->no_regime, "Don't time attention against the rest")->excludes(longest);
   command.add_flag("--all", o->all, "A line for every head, not only for those with symptoms");
   command.add_flag("--json", o->json, "Print JSON: heads, outputs, regime");
   return [o] { return run(*o); };

@@ -85,6 +85,7 @@ Request read_request(const fs::path& file, const GenerationOptions& defaults) {
   Request request;
   request.options = defaults;
   if (object.contains("inputs_npz")) {
+    if (!object["inputs_npz"].is_string()) invalid(fmt::format("{}: expected inputs_npz to be a file", file.string()));
     const fs::path npz = object["inputs_npz"].get<std::string>();
     request.inputs = read_named(npz.is_absolute() ? npz : file.parent_path() / npz);
   } else if (object.contains("inputs") && object["inputs"].is_object()) {
@@ -100,7 +101,7 @@ Request read_request(const fs::path& file, const GenerationOptions& defaults) {
       request.options.decoder_input_ids.emplace_back(at, at + width);
     request.inputs.erase(it);
   }
-  if (object.contains("args")) read_generation_options(object["args"].dump(), request.options);
+  if (object.contains("args")) within("args", [&] { read_generation_options(object["args"].dump(), request.options); });
   if (object.contains("max_new_tokens")) {
     const json length{{"max_new_tokens", object["max_new_tokens"]}};
     read_generation_options(length.dump(), request.options);
@@ -192,7 +193,8 @@ void check_options(const Options& o) {
   const int given = !o.text.empty() + !o.ids.empty() + !o.features.empty() + !o.request.empty() + o.lines.given() +
                     o.speech.given() + o.images.given();
   if (given != 1) invalid("expected one of --text, --input, --audio, --image, --ids, --features and --request");
-  if (!o.alignment.file.empty()) check_alignment_file(o.alignment.file);
+  o.alignment.check_options(o.alignments);
+  if (o.alignments && !o.json) invalid("--alignments gives numbers: expected --json with it");
   if (o.stream && o.json) invalid("--stream and --json can't be combined");
   if (o.stream && !o.speaks()) invalid("--stream needs text: --text, --input, --audio or --image");
   if (o.lines.given() && (o.alignment.draws() || o.alignments))
@@ -276,7 +278,7 @@ Action add_generate(CLI::App& command) {
   command.add_option("--set", o->settings,
                      "NAME=VALUE, named as in generation_config.json (num_return_sequences=3; may be given several "
                      "times)");
-  command.add_option("--threads", o->threads, "Threads; 0: the physical cores")->check(at_least(0));
+  add_threads(command, o->threads);
   command.add_flag("--alignments", o->alignments, "Give the weights of cross-attention (with --json)");
   o->alignment.add_options(command);
   command.add_flag("--cache", o->cache, "Keep packed weights in a file in the folder, for a quick start");

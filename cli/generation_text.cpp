@@ -11,9 +11,11 @@ namespace attune::cli {
 Tokenizers require_tokenizers(const std::filesystem::path& folder, const GenerationOptions& options) {
   Tokenizers t = find_tokenizers(folder, options.eos_token_id.empty() ? -1 : options.eos_token_id.front());
   if (!t.source)
-    throw Error(Error::Kind::kInvalidArgument,
-                fmt::format("{}: no tokenizer for --text: expected tokenizer.json, source.spm or spiece.model",
-                            folder.string()));
+    throw Error(
+        Error::Kind::kInvalidArgument,
+        fmt::format(
+            "{}: text needs a tokenizer, and there is none: expected tokenizer.json, source.spm or spiece.model",
+            folder.string()));
   return t;
 }
 

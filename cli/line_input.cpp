@@ -7,8 +7,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
+#include <span>
 
 #include "cli/command.h"
 #include "cli/generation_input.h"
@@ -24,7 +27,7 @@ constexpr size_t kBatchesAtOnce = 8;
 
 class Lines {
  public:
-  explicit Lines(const std::string& file) {
+  explicit Lines(const std::string& file) : name_(file == "-" ? "standard input" : file) {
     if (file == "-") return;
     in_.open(file, std::ios::binary);
     std::error_code error;
@@ -46,55 +49,107 @@ class Lines {
     if (in.bad()) throw Error(Error::Kind::kIo, "the input can't be read");
     return out;
   }
+  const std::string& name() const { return name_; }
   // Of the input that was read so far; nothing if its size isn't known.
   double part_read() const {
     return bytes_ > 0 ? std::min(1.0, static_cast<double>(read_) / static_cast<double>(bytes_)) : 0;
   }
 
  private:
+  std::string name_;
   std::ifstream in_;
   uintmax_t bytes_ = 0, read_ = 0;
 };
 
-void print_results(const std::vector<std::vector<Generation>>& results, const std::vector<std::string>& lines,
-                   const Tokenizer& tokenizer, bool json) {
-  for (size_t i = 0; i < lines.size(); ++i) {
-    if (json) {
-      nlohmann::json out{{"input", lines[i]}, {"texts", nlohmann::json::array()}};
-      for (const Generation& g : results[i]) {
-        out["texts"].push_back(text_of(g, tokenizer));
-        if (g.score) out["scores"].push_back(*g.score);
-      }
-      print_line(out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-    } else if (results[i].empty()) {
-      print_line("");
-    } else {
-      for (const Generation& g : results[i]) print_line(text_of(g, tokenizer));
+void print_result(const std::vector<Generation>& result, const std::string& line, const GenerationOptions& options,
+                  const Tokenizer& tokenizer, bool json) {
+  if (json) {
+    nlohmann::json out{{"input", line}, {"texts", nlohmann::json::array()}};
+    for (const Generation& g : result) {
+      out["texts"].push_back(text_of(g, tokenizer));
+      if (g.score) out["scores"].push_back(*g.score);
     }
+    return print_line(out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
-  std::fflush(stdout);
+  // An empty line gives as many lines as others.
+  if (result.empty())
+    for (int64_t i = 0; i < options.num_return_sequences; ++i) print_line("");
+  for (const Generation& g : result) print_line(text_of(g, tokenizer));
 }
 
-// Generations of each line; none for an empty one.
-std::vector<std::vector<Generation>> generate_all(const std::vector<std::string>& lines, size_t batch,
-                                                  Generator& generator, const GenerationOptions& options,
-                                                  const Tokenizer& source, const std::function<void(size_t)>& done) {
-  std::vector<std::vector<int64_t>> ids;
-  for (const std::string& line : lines) ids.push_back(line.empty() ? std::vector<int64_t>() : source.encode(line));
-  std::vector<size_t> order(lines.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::erase_if(order, [&](size_t i) { return ids[i].empty(); });
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ids[a].size() > ids[b].size(); });
-  std::vector<std::vector<Generation>> out(lines.size());
-  for (size_t at = 0; at < order.size(); at += batch) {
-    const size_t count = std::min(batch, order.size() - at);
-    std::vector<std::vector<int64_t>> rows;
-    for (size_t i = 0; i < count; ++i) rows.push_back(ids[order[at + i]]);
-    auto results = generator.generate(padded_inputs(rows, options.pad_token_id.value_or(0)), options);
-    for (size_t i = 0; i < count; ++i) out[order[at + i]] = std::move(results.at(i));
-    done(at + count);
+// Some lines of the input and what was generated from each.
+class Group {
+ public:
+  Group(std::vector<std::string> lines, const Tokenizer& tokenizer)
+      : lines_(std::move(lines)), results_(lines_.size()) {
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      ids_.emplace_back();
+      try {
+        if (!lines_[i].empty()) ids_[i] = tokenizer.encode(lines_[i]);
+      } catch (const Error& e) {
+        fail(i, e);
+      }
+    }
   }
-  return out;
+
+  // Sorted by length, batches of `batch` lines.
+  void generate(size_t batch, Generator& generator, const GenerationOptions& options,
+                const std::function<void(size_t)>& done) {
+    std::vector<size_t> order(lines_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::erase_if(order, [&](size_t i) { return ids_[i].empty(); });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ids_[a].size() > ids_[b].size(); });
+    for (size_t at = 0; at < order.size(); at += batch) {
+      const size_t count = std::min(batch, order.size() - at);
+      generate(std::span(order).subspan(at, count), generator, options);
+      done(at + count);
+    }
+  }
+
+  // The results up to the first line that failed, whose error is thrown then. `first`: the number of the first line.
+  void print(const Lines& input, size_t first, const GenerationOptions& options, const Tokenizer& tokenizer,
+             bool json) const {
+    for (size_t i = 0; i < std::min(failed_, lines_.size()); ++i)
+      print_result(results_[i], lines_[i], options, tokenizer, json);
+    std::fflush(stdout);
+    if (error_)
+      throw Error(error_->kind(), fmt::format("{} > line {}: {}", input.name(), first + failed_, error_->what()));
+  }
+
+ private:
+  // Alone, if it fails together: one line doesn't take the others with it.
+  void generate(std::span<const size_t> lines, Generator& generator, const GenerationOptions& options) {
+    std::vector<std::vector<int64_t>> rows;
+    for (const size_t i : lines) rows.push_back(ids_[i]);
+    try {
+      auto results = generator.generate(padded_inputs(rows, options.pad_token_id.value_or(0)), options);
+      for (size_t i = 0; i < lines.size(); ++i) results_[lines[i]] = std::move(results.at(i));
+    } catch (const Error& e) {
+      if (lines.size() == 1) return fail(lines[0], e);
+      for (size_t i = 0; i < lines.size(); ++i) generate(lines.subspan(i, 1), generator, options);
+    }
+  }
+  void fail(size_t line, const Error& error) {
+    if (line >= failed_) return;
+    failed_ = line;
+    error_ = error;
+  }
+
+  std::vector<std::string> lines_;
+  std::vector<std::vector<int64_t>> ids_;
+  std::vector<std::vector<Generation>> results_;
+  size_t failed_ = std::numeric_limits<size_t>::max();  // the first line that failed
+  std::optional<Error> error_;
+};
+
+void stream_line(const std::string& line, Generator& generator, const GenerationOptions& options,
+                 const Tokenizers& tokenizers) {
+  const auto ids = line.empty() ? std::vector<int64_t>() : tokenizers.source->encode(line);
+  if (ids.empty()) {
+    print_line("");
+  } else {
+    stream_source(generator, padded_inputs({ids}, options.pad_token_id.value_or(0)), options, *tokenizers.target);
+  }
 }
 
 }  // namespace
@@ -114,28 +169,25 @@ void generate_lines(const LineInput& input, Generator& generator, const Generati
   double part = 0;
   while (true) {
     // A pipe's lines are answered one by one when they are streamed.
-    const auto group = lines.next(output.stream ? 1 : input.batch * kBatchesAtOnce);
-    if (group.empty()) return;
+    auto read = lines.next(output.stream ? 1 : input.batch * kBatchesAtOnce);
+    if (read.empty()) return;
+    const size_t count = read.size();
     if (output.stream) {
-      const auto ids = group[0].empty() ? std::vector<int64_t>() : tokenizers.source->encode(group[0]);
-      if (ids.empty()) {
-        print_line("");
-      } else {
-        stream_source(generator, padded_inputs({ids}, options.pad_token_id.value_or(0)), options, *tokenizers.target);
-      }
+      within([&] { return fmt::format("{} > line {}", lines.name(), done + 1); },
+             [&] { stream_line(read[0], generator, options, tokenizers); });
       ++done;
       continue;
     }
     const double part_after = lines.part_read();
-    const auto results =
-        generate_all(group, input.batch, generator, options, *tokenizers.source, [&](size_t generated) {
-          const double share = static_cast<double>(generated) / static_cast<double>(group.size());
-          progress.update(
-              done + generated, 0,
-              progress.pace("lines", static_cast<double>(done + generated), part + share * (part_after - part)));
-        });
-    print_results(results, group, *tokenizers.target, output.json);
-    done += group.size();
+    Group group(std::move(read), *tokenizers.source);
+    group.generate(input.batch, generator, options, [&](size_t generated) {
+      const double share = static_cast<double>(generated) / static_cast<double>(count);
+      progress.update(
+          done + generated, 0,
+          progress.pace("lines", static_cast<double>(done + generated), part + share * (part_after - part)));
+    });
+    group.print(lines, done + 1, options, *tokenizers.target, output.json);
+    done += count;
     part = part_after;
   }
 }

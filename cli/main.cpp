@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iostream>
 #include <new>
 #include <string>
 #include <vector>
@@ -60,8 +61,10 @@ int run(int argc, char** argv) {
   try {
     app.parse(static_cast<int>(arguments.size()), arguments.data());
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    return report(e.what());
+    if (e.get_exit_code() != 0) return report(e.what());
+    app.exit(e);  // --help, --version
+    if (!std::cout.flush()) throw Error(Error::Kind::kIo, "can't write to standard output");
+    return kSuccess;
   }
   for (size_t i = 0; i < kCommands.size(); ++i)
     if (subcommands[i]->parsed()) {

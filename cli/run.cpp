@@ -95,7 +95,8 @@ OutputLine describe(const std::string& name, const Datum& value) {
 
 json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
-void print_outputs(const TensorMap& outputs, double milliseconds, bool as_json) {
+// `profile`: null if none was asked for.
+void print_outputs(const TensorMap& outputs, double milliseconds, bool as_json, const Profile* profile) {
   json list = json::array();
   for (const auto& [name, value] : outputs) {
     const OutputLine line = describe(name, value);
@@ -112,9 +113,12 @@ void print_outputs(const TensorMap& outputs, double milliseconds, bool as_json) 
     }
   }
   if (as_json) {
-    print_json({{"outputs", list}, {"milliseconds", milliseconds}});
+    json result{{"outputs", list}, {"milliseconds", milliseconds}};
+    if (profile) result["profile"] = profile_json(*profile);
+    print_json(result);
   } else {
     print_line(fmt::format("{:.3g} ms", milliseconds));
+    if (profile) print(profile->table());
   }
 }
 
@@ -129,14 +133,10 @@ void write_outputs(const fs::path& file, const TensorMap& outputs) {
   write_npz(file, tensors);
 }
 
-void write_profile(const Options& options, const Profile& profile) {
-  if (options.profile.empty()) return;
-  if (!options.json) print(profile.table());
-  if (options.profile == "-") return;
-  write_file(options.profile, profile.chrome_trace());
-}
-
 int run_once(const Options& options) {
+  const bool profiled = !options.profile.empty(), traced = profiled && options.profile != "-";
+  if (!options.output.empty()) check_writable(options.output);
+  if (traced) check_writable(options.profile);
   const fs::path file = options.model;
   const auto plan = [&] {
     const Model model = read_model(file);
@@ -145,15 +145,15 @@ int run_once(const Options& options) {
   Profile profile;
   SessionOptions session_options;
   session_options.threads = options.threads;
-  if (!options.profile.empty()) session_options.profile = &profile;
+  if (profiled) session_options.profile = &profile;
   Session session(plan, session_options);
   TensorMap inputs = read_inputs(options, *plan);
   const auto start = std::chrono::steady_clock::now();
   const TensorMap outputs = within(file.string(), [&] { return session.run(std::move(inputs)); });
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   if (!options.output.empty()) write_outputs(options.output, outputs);
-  print_outputs(outputs, took.count(), options.json);
-  write_profile(options, profile);
+  print_outputs(outputs, took.count(), options.json, profiled ? &profile : nullptr);
+  if (traced) write_file(options.profile, profile.chrome_trace());
   return kSuccess;
 }
 
@@ -250,7 +250,7 @@ Action add_run(CLI::App& command) {
                   "print where the time went; with a file, write a Chrome trace there too")
       ->expected(0, 1)
       ->default_str("-");
-  command.add_option("--threads", options->threads, "default: the physical cores")->check(CLI::Range(1, 1024));
+  add_threads(command, options->threads);
   command.add_flag("--json", options->json, "print JSON");
   return [options] { return run(*options); };
 }

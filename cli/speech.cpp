@@ -10,6 +10,7 @@
 
 #include "cli/command.h"
 #include "convert/convert.h"
+#include "graph/io/output_file.h"
 #include "runtime/audio/features.h"
 #include "runtime/audio/subtitles.h"
 #include "runtime/audio/transcriber.h"
@@ -135,7 +136,10 @@ TensorMap read_speech(const std::string& folder, const std::vector<std::string>&
 int transcribe(const std::string& folder, const SpeechInput& input, GeneratorOptions options,
                const std::function<void(GenerationOptions&)>& adjust, const SpeechOutput& output) {
   // What is wrong with a file shows before the model is loaded.
-  if (!input.subtitles.empty()) check_subtitles_file(input.subtitles);
+  if (!input.subtitles.empty()) {
+    check_subtitles_file(input.subtitles);
+    check_writable(input.subtitles);
+  }
   std::vector<Audio> sounds;
   for (const std::string& file : input.files) sounds.push_back(read_audio(file));
   options.alignments = input.word_timestamps || output.alignment.draws();

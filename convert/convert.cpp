@@ -1,6 +1,8 @@
 #include "convert/convert.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include "graph/io/reader.h"
 #include "graph/io/writer.h"
 #include "runtime/generation_options.h"
+#include "runtime/panel_cache.h"
 
 namespace attune {
 namespace {
@@ -32,22 +35,52 @@ decltype(auto) io(const fs::path& path, F&& f) {
   }
 }
 
-// A folder beside the output that goes, with all in it, unless it was renamed.
+// A folder beside the output that goes, with all in it, unless it was renamed. It is locked while its process lives:
+// those of processes that were killed are removed by the next conversion to the same output.
 class TemporaryFolder {
  public:
-  explicit TemporaryFolder(const fs::path& beside) : path_(beside.string() + fmt::format(".partial-{}", getpid())) {
+  explicit TemporaryFolder(const fs::path& beside) : path_(beside.string() + fmt::format("{}{}", kMark, getpid())) {
+    remove_abandoned(beside);
     io(path_, [&] { fs::create_directories(path_); });
+    lock_ = open_locked(path_);
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   ~TemporaryFolder() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
+    if (lock_ >= 0) ::close(lock_);
   }
   const fs::path& path() const { return path_; }
 
  private:
+  static constexpr std::string_view kMark = ".partial-";
+
+  // A descriptor, or -1 if another process has locked it.
+  static int open_locked(const fs::path& folder) {
+    const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0 || ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+    ::close(descriptor);
+    return -1;
+  }
+  static void remove_abandoned(const fs::path& beside) {
+    const std::string prefix = beside.filename().string() + std::string(kMark);
+    const fs::path folder = beside.has_parent_path() ? beside.parent_path() : fs::path(".");
+    std::error_code ignored;
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+      if (entry.path().filename().string().starts_with(prefix) && entry.is_directory(ignored))
+        found.push_back(entry.path());
+    for (const fs::path& path : found) {
+      const int lock = open_locked(path);
+      if (lock < 0) continue;
+      fs::remove_all(path, ignored);
+      ::close(lock);
+    }
+  }
+
   fs::path path_;
+  int lock_ = -1;
 };
 
 // A copy in the form of `target`.
@@ -129,6 +162,9 @@ class ModelConversion {
     if (rounds && compare)
       c.verification = verify(original, with_target(model, options_.target), options_.verification);
     c.stored = store_weights(model, options_.weights);
+    if (options_.weights.type != WeightsType::kUnchanged && c.stored.count == 0)
+      c.report.notes.push_back(
+          "no weights were stored narrower: only float32 matrices are, as float16 if they lie within its range");
     if (options_.cache_type) c.stored_caches = store_caches(model, *options_.cache_type);
     apply_target(model, options_.target);
     write_model(model, written);
@@ -227,7 +263,7 @@ Conversion convert_folder(const fs::path& source, const fs::path& output, const 
       if (!entry.is_regular_file()) continue;
       if (extension == ".onnx") {
         models.push_back(entry.path());
-      } else if (extension != ".onnx_data" && extension != ".data") {
+      } else if (extension != ".onnx_data" && extension != ".data" && extension != kPanelCacheExtension) {
         others.push_back(entry.path());
       }
     }

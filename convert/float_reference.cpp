@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/kernel.h"
+
 namespace attune {
 namespace {
 
@@ -20,7 +22,10 @@ Tensor widened(const Tensor& t) {
 
 class Widener {
  public:
-  explicit Widener(const Model& model) : model_(model) { model_.graph = model.graph->clone(); }
+  explicit Widener(const Model& model) : model_(model) {
+    model_.graph = model.graph->clone();
+    model_.metadata.erase(std::string(kActivationsKey));
+  }
 
   std::optional<Model> run() {
     bool understood = true;

@@ -10,6 +10,7 @@
 #include "convert/float_reference.h"
 #include "convert/sample_inputs.h"
 #include "graph/error.h"
+#include "ops/kernel.h"
 #include "ops/support/cast.h"
 #include "runtime/session.h"
 
@@ -220,7 +221,8 @@ class Reference {
 }  // namespace
 
 bool quantises(const Model& model) {
-  bool found = false;
+  const auto activations = model.metadata.find(std::string(kActivationsKey));
+  bool found = activations != model.metadata.end() && activations->second == "int8";
   model.graph->for_each_node([&](const Node& n) {
     for (const std::string_view type :
          {"DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv", "QuantizeLinear"})

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <type_traits>
@@ -109,13 +110,27 @@ class OptionReader {
 };
 
 // Other ways of searching, and the values at which they are off. Without them an output would be another one.
-void refuse_unknown_searches(const json& object) {
-  const std::pair<const char*, json> searches[] = {
+const std::map<std::string, json>& other_searches() {
+  static const std::map<std::string, json> kSearches = {
       {"num_beam_groups", 1},   {"diversity_penalty", 0},  {"penalty_alpha", 0},
       {"guidance_scale", 1},    {"constraints", nullptr},  {"force_words_ids", nullptr},
       {"dola_layers", nullptr}, {"stop_strings", nullptr}, {"watermarking_config", nullptr},
       {"token_healing", false}};
-  for (const auto& [name, off] : searches)
+  return kSearches;
+}
+
+// Names that generate() of Hugging Face knows and that change no token.
+bool without_effect(const std::string& name) {
+  static const std::set<std::string> kNames = {
+      "use_cache",          "cache_implementation", "cache_config",         "low_memory",
+      "output_scores",      "output_logits",        "output_attentions",    "output_hidden_states",
+      "synced_gpus",        "disable_compile",      "compile_config",       "return_dict_in_generate",
+      "use_model_defaults", "return_legacy_cache",  "transformers_version", "_from_model_config"};
+  return kNames.contains(name);
+}
+
+void refuse_other_searches(const json& object) {
+  for (const auto& [name, off] : other_searches())
     if (const auto it = object.find(name); it != object.end() && !it->is_null() && *it != off)
       throw Error(Error::Kind::kUnsupported,
                   fmt::format("option {}: expected {}, other ways of searching aren't supported, found {}", name,
@@ -125,7 +140,7 @@ void refuse_unknown_searches(const json& object) {
 // `strict`: every name must be known.
 void read_options(const json& object, GenerationOptions& o, bool strict = false) {
   if (!object.is_object()) invalid("options: expected a JSON object");
-  refuse_unknown_searches(object);
+  refuse_other_searches(object);
   const OptionReader in(object);
   in.read("max_length", o.max_length);
   in.read("max_new_tokens", o.max_new_tokens);
@@ -170,7 +185,8 @@ void read_options(const json& object, GenerationOptions& o, bool strict = false)
   in.read("output_alignments", o.output_alignments);
   in.read_alignment_heads(o.alignment_heads);
   for (const auto& [name, value] : object.items())
-    if (strict && !in.knows(name)) invalid(fmt::format("option {}: there is none of that name", name));
+    if (strict && !in.knows(name) && !other_searches().contains(name) && !without_effect(name))
+      invalid(fmt::format("option {}: there is none of that name", name));
 }
 
 std::optional<json> read_json(const std::filesystem::path& file) {
@@ -187,7 +203,7 @@ std::optional<json> read_json(const std::filesystem::path& file) {
 void read_generation_options(std::string_view text, GenerationOptions& options) {
   const json parsed = json::parse(text, nullptr, false);
   if (parsed.is_discarded()) invalid("options: not valid JSON");
-  read_options(parsed, options);
+  read_options(parsed, options, true);
 }
 
 void set_generation_option(const std::string& name, const std::string& value, GenerationOptions& options) {

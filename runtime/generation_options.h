@@ -80,11 +80,11 @@ struct GenerationOptions {
   std::vector<std::pair<int64_t, int64_t>> alignment_heads;
 };
 
-// Sets what `json` (an object; unknown names are left alone) gives. Throws Error(kInvalidArgument) that names the
-// option that has a wrong type or value, Error(kUnsupported) for one of Hugging Face's ways of searching that attune
+// Sets what `json`, an object, gives. Throws Error(kInvalidArgument) that names the option that isn't known, or has a
+// wrong type or value, Error(kUnsupported) for one of Hugging Face's ways of searching that attune
 // doesn't have.
 void read_generation_options(std::string_view json, GenerationOptions& options);
-// Sets one option from text: a JSON value, or else a string. Throws as above, and for a name that isn't known.
+// Sets one option from text: a JSON value, or else a string. Throws as above.
 void set_generation_option(const std::string& name, const std::string& value, GenerationOptions& options);
 // Reads generation_config.json of a folder; older folders have its settings in config.json. Neither: the defaults.
 GenerationOptions read_generation_config(const std::filesystem::path& folder);

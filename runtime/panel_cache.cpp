@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "attune panels 1\n";
+constexpr std::string_view kMagic = "attune panels 2\n";
 constexpr size_t kAlignment = 4096;
 
 struct Head {
@@ -31,6 +31,7 @@ struct Head {
 struct Record {
   uint64_t source;
   PanelWeights::Header header;
+  uint64_t hash;                                       // of the bytes at both positions
   uint64_t memory, memory_bytes, scales, scale_bytes;  // positions in the file
 };
 
@@ -67,6 +68,11 @@ uint64_t fingerprint(const PanelSource& source) {
 
 uint64_t table_hash(std::string_view key, const std::vector<Record>& records) {
   return XXH3_64bits_withSeed(records.data(), records.size() * sizeof(Record), XXH3_64bits(key.data(), key.size()));
+}
+
+uint64_t data_hash(const PanelWeights& p) {
+  const uint64_t memory = XXH3_64bits(p.memory().data(), p.memory().size());
+  return XXH3_64bits_withSeed(p.scales().data(), p.scales().size(), memory);
 }
 
 std::string_view bytes_of(std::span<const std::byte> span) {
@@ -110,19 +116,25 @@ void PanelCache::read() {
       if (!panels)
         panels = std::make_shared<const PanelWeights>(
             PanelWeights::from_parts(r.header, view(r.memory, r.memory_bytes), view(r.scales, r.scale_bytes)));
-      kept_.push_back({r.source, panels});
+      kept_.push_back({r.source, r.hash, panels});
     }
   } catch (const Error&) {
     kept_.clear();
   }
 }
 
+bool PanelCache::intact(const Entry& entry) {
+  const auto [it, fresh] = intact_.try_emplace(entry.panels.get(), false);
+  if (fresh) it->second = data_hash(*entry.panels) == entry.hash;
+  return it->second;
+}
+
 std::shared_ptr<const PanelWeights> PanelCache::panels(const PanelSource& source, const PackPanels& pack) {
   const uint64_t print = fingerprint(source);
   const size_t i = asked_.size();
-  const bool found = i < kept_.size() && kept_[i].source == print;
+  const bool found = i < kept_.size() && kept_[i].source == print && intact(kept_[i]);
   complete_ = complete_ && found;
-  asked_.push_back({print, found ? kept_[i].panels : share_panels(source, pack)});
+  asked_.push_back({print, 0, found ? kept_[i].panels : share_panels(source, pack)});
   return asked_.back().panels;
 }
 
@@ -144,6 +156,7 @@ void PanelCache::save() const {
       order.push_back(p);
       Record& r = it->second;
       r.header = p->header();
+      r.hash = data_hash(*p);
       r.memory_bytes = p->memory().size();
       r.memory = place(r.memory_bytes);
       r.scale_bytes = p->scales().size();
@@ -172,7 +185,7 @@ void PanelCache::save() const {
 fs::path panel_cache_file(const fs::path& folder) {
   std::string cpu = PanelWeights::instruction_set();
   std::transform(cpu.begin(), cpu.end(), cpu.begin(), [](unsigned char c) { return std::tolower(c); });
-  return folder / fmt::format("attune-{}.panels", cpu);
+  return folder / fmt::format("attune-{}{}", cpu, kPanelCacheExtension);
 }
 
 }  // namespace attune

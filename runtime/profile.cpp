@@ -34,12 +34,6 @@ double attention_flops(const std::vector<Shape>& inputs) {
   return flops + 4 * rows(query) * width * (length(key) + length(input(kAttentionPastKey)));
 }
 
-struct Total {
-  size_t calls = 0;
-  double microseconds = 0, bytes = 0, flops = 0;
-  std::string implementation;
-};
-
 }  // namespace
 
 double ProfileEvent::flops() const {
@@ -60,28 +54,35 @@ double ProfileEvent::flops() const {
   return 0;
 }
 
-std::string Profile::table() const {
-  std::map<std::string, Total> totals;
-  double all = 0;
+std::vector<ProfileRow> Profile::rows() const {
+  std::map<std::string, ProfileRow> totals;
   for (const ProfileEvent& e : events_) {
-    Total& t = totals[e.label];
-    ++t.calls;
-    t.microseconds += e.microseconds();
-    t.bytes += e.bytes;
-    t.flops += e.flops();
-    t.implementation = e.implementation;
-    all += e.microseconds();
+    ProfileRow& r = totals[e.label];
+    r.label = e.label;
+    r.implementation = e.implementation;
+    ++r.calls;
+    r.microseconds += e.microseconds();
+    r.bytes += e.bytes;
+    r.flops += e.flops();
   }
-  std::vector<std::pair<std::string, Total>> rows(totals.begin(), totals.end());
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto& a, const auto& b) { return a.second.microseconds > b.second.microseconds; });
+  std::vector<ProfileRow> out;
+  for (auto& [label, row] : totals) out.push_back(std::move(row));
+  std::stable_sort(out.begin(), out.end(),
+                   [](const ProfileRow& a, const ProfileRow& b) { return a.microseconds > b.microseconds; });
+  return out;
+}
+
+std::string Profile::table() const {
+  const std::vector<ProfileRow> rows = this->rows();
+  double all = 0;
+  for (const ProfileRow& r : rows) all += r.microseconds;
   std::string out = fmt::format("{:>8} {:>12} {:>6} {:>9} {:>7} {:>9} {:>8}  {:<24} {}\n", "calls", "us", "%", "MB",
                                 "GB/s", "MFLOP", "GFLOP/s", "implementation", "node");
-  for (const auto& [label, t] : rows) {
-    const double us = std::max(t.microseconds, 1e-3);
-    out += fmt::format("{:>8} {:>12.1f} {:>6.1f} {:>9.3f} {:>7.1f} {:>9.3f} {:>8.1f}  {:<24} {}\n", t.calls,
-                       t.microseconds, 100 * t.microseconds / std::max(all, 1e-3), t.bytes / 1e6, t.bytes / us / 1e3,
-                       t.flops / 1e6, t.flops / us / 1e3, t.implementation, label);
+  for (const ProfileRow& r : rows) {
+    const double us = std::max(r.microseconds, 1e-3);
+    out += fmt::format("{:>8} {:>12.1f} {:>6.1f} {:>9.3f} {:>7.1f} {:>9.3f} {:>8.1f}  {:<24} {}\n", r.calls,
+                       r.microseconds, 100 * r.microseconds / std::max(all, 1e-3), r.bytes / 1e6, r.bytes / us / 1e3,
+                       r.flops / 1e6, r.flops / us / 1e3, r.implementation, r.label);
   }
   return out;
 }

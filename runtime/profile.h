@@ -25,6 +25,13 @@ struct ProfileEvent {
   double flops() const;
 };
 
+// All calls of one node.
+struct ProfileRow {
+  std::string label, implementation;
+  size_t calls = 0;
+  double microseconds = 0, bytes = 0, flops = 0;  // sums
+};
+
 class Profile {
  public:
   using Clock = ProfileEvent::Clock;
@@ -33,7 +40,9 @@ class Profile {
   const std::vector<ProfileEvent>& events() const { return events_; }
   void clear() { events_.clear(); }
 
-  // Nodes with the most time first: calls, total time, share, bytes and operations with their rates, implementation.
+  // Nodes with the most time first.
+  std::vector<ProfileRow> rows() const;
+  // The rows as text: calls, total time, share, bytes and operations with their rates, implementation.
   std::string table() const;
   // The Chrome trace format (chrome://tracing, Perfetto): times in microseconds.
   std::string chrome_trace() const;

@@ -69,6 +69,10 @@ void OutputFile::commit() {
   temporary_.clear();
 }
 
+void check_writable(const std::filesystem::path& file) {
+  within(file.string(), [&] { const OutputFile unwritten(file); });
+}
+
 void write_file(const std::filesystem::path& file, std::string_view bytes) {
   within(file.string(), [&] {
     OutputFile out(file);

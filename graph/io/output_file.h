@@ -32,4 +32,7 @@ class OutputFile {
 // The whole file from `bytes`, likewise. Throws Error(kIo) that names the file.
 void write_file(const std::filesystem::path& file, std::string_view bytes);
 
+// That `file` could be written now, so that a long run doesn't end in vain. Throws Error(kIo) that names the file.
+void check_writable(const std::filesystem::path& file);
+
 }  // namespace attune

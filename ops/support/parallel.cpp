@@ -2,6 +2,11 @@
 
 #include <omp.h>
 
+#if defined(__SANITIZE_THREAD__)
+#include <thread>
+#include <vector>
+#endif
+
 namespace attune {
 namespace {
 
@@ -22,6 +27,17 @@ void run_hosted(void* data, int part) {
   within_part = before;
 }
 
+#if defined(__SANITIZE_THREAD__)
+// The thread sanitizer doesn't see how OpenMP's threads wait for each other.
+void run_observed(int parts, void (*f)(void*, int), void* data) {
+  Task task{f, data};
+  std::vector<std::thread> threads;
+  for (int part = 1; part < parts; ++part) threads.emplace_back(run_hosted, &task, part);
+  run_hosted(&task, 0);
+  for (std::thread& t : threads) t.join();
+}
+#endif
+
 }  // namespace
 
 WorkersScope::WorkersScope(Workers& given) : before_(workers) { workers = &given; }
@@ -40,8 +56,12 @@ void run_parts(int parts, void (*f)(void*, int), void* data) {
     Task task{f, data};
     workers->run(parts, run_hosted, &task);
   } else {
+#if defined(__SANITIZE_THREAD__)
+    run_observed(parts, f, data);
+#else
 #pragma omp parallel num_threads(parts) if (parts > 1 && !omp_in_parallel())
     for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) f(data, part);
+#endif
   }
 }
 

@@ -89,6 +89,44 @@ TEST(Convert, TheToleranceAskedForHoldsForNarrowerWeightsToo) {
   EXPECT_EQ(convert("0.9").code, 0);
 }
 
+TEST(Convert, OptionsThatWouldDoNothing) {
+  const Conversion c{SpoiledAttention()};
+  test::expect_error(c.run({"--weights-group", "32"}), "--weights-group");
+  test::expect_error(c.run({"--weights-type", "float16", "--activations", "int8"}), "--activations");
+  test::expect_error(c.run({"--no-verify", "--tolerance", "1"}), "--tolerance");
+}
+
+TEST(Convert, SaysThatWeightsAreNarrowAlready) {
+  const TemporaryFolder folder;
+  const std::string narrow = (folder / "narrow.onnx").string(), again = (folder / "again.onnx").string();
+  const std::string encoder = test::sample("marian/optimum_sdpa_op17/encoder_model.onnx").string();
+  ASSERT_EQ(run_attune({"convert", encoder, "-o", narrow, "--weights-type", "int8"}).code, 0);
+  const auto r = run_attune({"convert", narrow, "-o", again, "--weights-type", "int8"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("no weights were stored narrower"));
+}
+
+// Its source rounds activations to integers: the result is judged as those of other quantised models are.
+TEST(Convert, ItsOwnInt8ModelToAnotherTarget) {
+  const TemporaryFolder folder;
+  const std::string narrow = (folder / "narrow.onnx").string();
+  const std::string encoder = test::sample("marian/optimum_sdpa_op17/encoder_model.onnx").string();
+  ASSERT_EQ(run_attune({"convert", encoder, "-o", narrow, "--weights-type", "int8"}).code, 0);
+  for (const char* target : {"attune", "portable", "onnx"}) {
+    const auto r = run_attune({"convert", narrow, "-o", (folder / "again.onnx").string(), "--target", target});
+    EXPECT_EQ(r.code, 0) << target << r.err << r.out;
+  }
+}
+
+TEST(Convert, RemovesWhatKilledConversionsLeft) {
+  const Conversion c{SpoiledAttention()};
+  const auto abandoned = c.folder / "out.onnx.partial-1", other = c.folder / "other.onnx.partial-1";
+  for (const auto& folder : {abandoned, other}) std::filesystem::create_directory(folder);
+  EXPECT_EQ(c.run({}).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(abandoned));
+  EXPECT_TRUE(std::filesystem::exists(other));
+}
+
 TEST(Convert, WeightsOfAModelWithoutCrossAttention) {
   const Conversion c{SpoiledAttention()};
   const auto r = c.run({"--weights", "all"});

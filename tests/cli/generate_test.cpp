@@ -117,6 +117,8 @@ TEST_F(Commands, WrongRequestsSayWhy) {
               testing::HasSubstr("num_beams"));
   EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1]]}, "args": {"early_stopping": "soon"}})"),
               testing::HasSubstr("early_stopping"));
+  EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1]]}, "args": {"number_of_beams": 2}})"),
+              testing::HasSubstr("number_of_beams"));
 }
 
 }  // namespace

@@ -75,6 +75,31 @@ TEST_F(Lines, EmptyOnesStayAndWindowsEndsGo) {
   EXPECT_EQ(run_attune({"generate", kTranslator, "--input", file, "--stream"}).out, "\n" + one + "\n" + one);
 }
 
+// Positions of the transformer end at 64.
+TEST_F(Lines, WhatComesBeforeABadOneIsGivenAndTheLineNamed) {
+  const std::string model = (kRoot / "examples/translate/models/transformer").string();
+  const auto words = sentences(2);
+  std::string too_long;
+  for (int i = 0; i < 100; ++i) too_long += words[0] + " ";
+  const std::string file = folder_.write("bad.txt", words[0] + "\n" + too_long + "\n" + words[1] + "\n").string();
+  const std::string first = run_attune({"generate", model, "--text", words[0]}).out;
+  for (const std::vector<std::string>& how : {std::vector<std::string>{}, {"--batch", "1"}, {"--stream"}}) {
+    std::vector<std::string> arguments{"generate", model, "--input", file};
+    arguments.insert(arguments.end(), how.begin(), how.end());
+    const Outcome outcome = run_attune(arguments);
+    expect_error(outcome, "bad.txt > line 2");
+    EXPECT_EQ(outcome.out, first);
+  }
+}
+
+TEST_F(Lines, EmptyOnesGiveAsManyLinesAsOthers) {
+  const std::string file = folder_.write("gap.txt", sentences(1)[0] + "\n\n").string();
+  const std::string out =
+      run_attune({"generate", kTranslator, "--input", file, "--beams", "2", "--set", "num_return_sequences=2"}).out;
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 4);
+  EXPECT_TRUE(out.ends_with("\n\n\n"));
+}
+
 TEST_F(Lines, StreamedTextIsTheSame) {
   for (const char* beams : {"1", "3"}) {
     std::vector<std::string> arguments{"generate", kTranslator, "--beams", beams, "--input", file_};
@@ -95,6 +120,24 @@ TEST_F(Lines, AsJson) {
     EXPECT_EQ(j["scores"].size(), 1U);
   }
   EXPECT_EQ(count, 9U);
+}
+
+TEST(Inputs, OptionsThatWouldDoNothing) {
+  const auto refused = [](std::vector<std::string> options, const std::string& message) {
+    options.insert(options.begin(), {"generate", kTranslator, "--text", "x"});
+    expect_error(run_attune(options), message);
+  };
+  refused({"--alignments"}, "--json");
+  refused({"--alignment-layers", "0"}, "--alignment-layers");
+  refused({"--alignment-heads", "0"}, "--alignment-heads");
+}
+
+TEST(Inputs, OutputsThatCantBeWrittenAreFoundBeforeTheRun) {
+  const Outcome outcome = run_attune({"generate", kTranslator, "--text", "x", "--alignment", "/missing/a.svg"});
+  expect_error(outcome, "/missing/a.svg");
+  EXPECT_EQ(outcome.out, "");
+  expect_error(run_attune({"generate", kWhisper, "--audio", "none.wav", "--subtitles", "/missing/a.srt"}),
+               "/missing/a.srt");
 }
 
 TEST(Inputs, WhatDoesntGoTogether) {

@@ -24,7 +24,8 @@ TEST(Program, WrongArguments) {
   expect_error(run_attune({"nonsense"}), "nonsense");
   expect_error(run_attune({"inspect"}), "MODEL is required");
   expect_error(run_attune({"inspect", "a", "--nonsense"}), "--nonsense");
-  expect_error(run_attune({"run", "a", "--threads", "0"}), "--threads");
+  expect_error(run_attune({"run", "a", "--threads", "-1"}), "--threads");
+  expect_error(run_attune({"convert", "a", "-o", "b", "--threads", "1025"}), "--threads");
 }
 
 TEST(Program, FilesThatAreNoModels) {
@@ -42,6 +43,7 @@ TEST(Program, FilesThatAreNoModels) {
 }
 
 TEST(Program, AFullDisk) {
+  expect_error(run_attune({"--help"}, "/dev/full"), "can't write to standard output");
   expect_error(
       run_attune({"inspect", test::sample("gru_bahdanau/torchscript_op14/encoder.onnx").string()}, "/dev/full"),
       "can't write to standard output");

@@ -62,6 +62,10 @@ TEST(Run, Profile) {
   EXPECT_EQ(both.code, 0) << both.err;
   EXPECT_NE(both.out.find("implementation"), std::string::npos) << both.out;
   EXPECT_FALSE(nlohmann::json::parse(test::read_file(sum.folder / "trace.json")).empty());
+  const auto json = run_attune({"run", sum.model, "--inputs", sum.path("in.npz"), "--json", "--profile"});
+  const auto rows = nlohmann::json::parse(json.out)["profile"];
+  EXPECT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0]["calls"], 1);
 }
 
 TEST(Run, BadInputs) {
@@ -80,7 +84,7 @@ TEST(Run, BadInputs) {
   expect_error(run_attune({"run", sum.model, "--inputs", sum.model}), "isn't a .npz file");
   expect_error(run_attune({"run"}), "expected a MODEL");
   expect_error(run_attune({"run", sum.model, "--inputs", sum.path("in.npz"), "--output", sum.path("missing/o.npz")}),
-               "can't write it");
+               "missing/o.npz: can't create it");
 }
 
 TEST(Run, UnknownOperatorsAreNamedTogether) {

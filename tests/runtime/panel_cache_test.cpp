@@ -107,6 +107,22 @@ TEST_F(PanelCacheTest, OtherWeightsThanThoseKeptArePacked) {
   EXPECT_EQ(product(*ask(again, matrix(3, 20, 7))), product(matrix(3, 20, 7)));
 }
 
+TEST_F(PanelCacheTest, BytesThatChangedArePackedAnew) {
+  fill({matrix(3, 20, 1), matrix(5, 16, -2)});
+  std::string changed = contents();
+  const size_t second = changed.find(std::string("\0\0\0\xC0\0\0\x80\xBF", 8));  // -2, -1
+  ASSERT_NE(second, std::string::npos);
+  changed[second + 2] ^= 1;
+  write(changed);
+  PanelCache cache = open();
+  EXPECT_EQ(product(*ask(cache, matrix(3, 20, 1))), product(matrix(3, 20, 1)));
+  EXPECT_EQ(packed_, 0);
+  EXPECT_EQ(product(*ask(cache, matrix(5, 16, -2))), product(matrix(5, 16, -2)));
+  EXPECT_EQ(packed_, 1);
+  cache.save();
+  EXPECT_TRUE(contents() != changed);
+}
+
 TEST_F(PanelCacheTest, AnotherStateOfTheModelOrOtherOptionsMakeItEmpty) {
   fill({matrix(3, 20, 1)});
   {
