@@ -257,7 +257,7 @@ namespace {
 
 // Below so many products a second thread costs more than it gains.
 constexpr int64_t kParallelProducts = 1 << 16;
-constexpr int64_t kManyRows = 64, kTasksEach = 4, kTaskBytes = 512 << 10;
+constexpr int64_t kManyRows = 64, kTasksEach = 8, kTaskBytes = 256 << 10;
 
 // Memory for `rows` rows rounded to 8 bits.
 BufferRef make_int8_rows(const PanelWeights& w, int64_t rows, Int8Rows& x, BufferPool* pool) {

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -202,16 +203,25 @@ class HostWorkers : public Workers {
     return cores;
   }
   void run(int parts, void (*f)(void*, int), void* data) override {
+    // The atomics order the parts within the call, whatever the host's pool does by itself.
     struct Call {
       void (*f)(void*, int);
       void* data;
+      std::atomic<bool> ready{false};
+      std::atomic<int> done{0};
     } inner{f, data};
     using PartFunction = void (*)(void*, size_t);
     const PartFunction part = [](void* c, size_t i) {
-      static_cast<const Call*>(c)->f(static_cast<const Call*>(c)->data, static_cast<int>(i));
+      auto* const loop = static_cast<Call*>(c);
+      (void)loop->ready.load(std::memory_order_acquire);
+      loop->f(loop->data, static_cast<int>(i));
+      loop->done.fetch_add(1, std::memory_order_release);
     };
+    inner.ready.store(true, std::memory_order_release);
     check(call<kKernelContextParallelFor, Status*(const KernelContext*, PartFunction, size_t, size_t, void*)>(
         api_, context_, part, static_cast<size_t>(parts), size_t{0}, &inner));
+    if (const int done = inner.done.load(std::memory_order_acquire); done != parts)
+      throw Error(Error::Kind::kInternal, fmt::format("the host ran {} of {} parts of a loop", done, parts));
   }
 
  private:
