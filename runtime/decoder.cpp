@@ -113,6 +113,8 @@ DecoderPlans::DecoderPlans(const DecoderModels& models, const DecoderGraph& enco
     part.ports = assign_ports({ports.inputs, ports.outputs}, encoder, states_);
     untie_lengths(*model.graph, part.ports, encoder);
     part.tapped = tapped;
+    if (!models.shortlist && kernels.pack_weights) part.selection = add_selection(model, part.ports.logits);
+    if (part.selection) part.ports.inputs.push_back({PortRole::kExcluded});
     const auto shortened = models.shortlist ? shorten_logits(*model.graph, part.ports.logits) : std::nullopt;
     if (!shortened) return;
     part.vocabulary = shortened->vocabulary;
@@ -200,6 +202,7 @@ struct Decoder::Impl {
   Datum feed(const Running& r, size_t i, const std::vector<std::vector<int64_t>>& sequences, size_t from, size_t to);
   void keep_states(Running& r);
   void look(const Running& r);
+  Running& advance(const std::vector<std::vector<int64_t>>& sequences, std::span<const int32_t> parents);
   Scores scores(Running& r);
   Scores spread(const Running& r, Scores scores);
 
@@ -216,8 +219,10 @@ struct Decoder::Impl {
   PastRows past_rows;                // where their caches lie
   std::vector<RowUse> state_uses;    // by later steps
   std::vector<Datum> states;
-  std::vector<bool> follows_source;  // per state: the same for all rows of a source, and never updated
-  std::vector<bool> grows;           // per state: an update has come
+  std::vector<bool> follows_source;                // per state: the same for all rows of a source, and never updated
+  std::vector<bool> grows;                         // per state: an update has come
+  const std::vector<int64_t>* excluded = nullptr;  // while a step chooses tokens
+  std::vector<int64_t> chosen;
   Tensor logits;
   std::vector<float> converted, spread_scores;
   std::vector<int64_t> scored;  // tokens of a shortlist: those of all sources
@@ -226,7 +231,8 @@ struct Decoder::Impl {
 void Decoder::Impl::set_wanted(Running& r) const {
   const DecoderPorts& ports = r.part.ports;
   r.wanted.assign(r.part.plan->outputs().size(), false);
-  r.wanted[ports.logits] = true;
+  r.wanted[ports.logits] = !excluded;
+  if (excluded) r.wanted[r.part.selection->output] = true;
   if (!plans->recomputes())
     for (const auto& o : ports.state_outputs)
       if (o) r.wanted[*o] = true;
@@ -367,6 +373,9 @@ Datum Decoder::Impl::feed(const Running& r, size_t i, const std::vector<std::vec
       return Tensor::from<int32_t>({static_cast<int64_t>(row_sources.size()), 1}, row_sources);
     case PortRole::kPastRows:
       return past_rows.index(&pool);
+    case PortRole::kExcluded:
+      if (!excluded || excluded->empty()) return {};
+      return Tensor::from<int64_t>({static_cast<int64_t>(excluded->size())}, *excluded);
     case PortRole::kShortlist:
       return Tensor::from<int64_t>({static_cast<int64_t>(scored.size())}, scored);
     case PortRole::kState:
@@ -473,19 +482,45 @@ void Decoder::start(EncodedSources sources, AlignmentRequest alignments) {
   if (d.second) d.second->fixed_rows.clear();
 }
 
+Decoder::Impl::Running& Decoder::Impl::advance(const std::vector<std::vector<int64_t>>& sequences,
+                                               std::span<const int32_t> parents) {
+  if (steps > 0) continue_rows(parents);
+  Running& r = running();
+  const size_t length = sequences[0].size();
+  const bool all = steps == 0 || plans->recomputes();
+  size_t from = all ? 0 : length - 1;
+  for (; r.part.token_width == 1 && from + 1 < length; ++from) run(r, sequences, from, from + 1);
+  run(r, sequences, from, length);
+  if (alignments.active()) alignments.add(r.part, r.outputs, row_sources.size());
+  if (observer) look(r);
+  ++steps;
+  return r;
+}
+
 Scores Decoder::step(const std::vector<std::vector<int64_t>>& sequences, std::span<const int32_t> parents) {
   Impl& d = *impl_;
-  if (d.steps > 0) d.continue_rows(parents);
-  Impl::Running& r = d.running();
-  const size_t length = sequences[0].size();
-  const bool all = d.steps == 0 || d.plans->recomputes();
-  size_t from = all ? 0 : length - 1;
-  for (; r.part.token_width == 1 && from + 1 < length; ++from) d.run(r, sequences, from, from + 1);
-  d.run(r, sequences, from, length);
-  if (d.alignments.active()) d.alignments.add(r.part, r.outputs, d.row_sources.size());
-  if (d.observer) d.look(r);
-  ++d.steps;
+  d.excluded = nullptr;
+  Impl::Running& r = d.advance(sequences, parents);
   return d.sources.allowed.empty() ? d.scores(r) : d.spread(r, d.scores(r));
+}
+
+size_t Decoder::selects() const {
+  const Impl& d = *impl_;
+  const auto& selection = d.steps == 0 || !d.second ? d.first.part.selection : d.second->part.selection;
+  return selection && d.sources.allowed.empty() ? selection->vocabulary : 0;
+}
+
+std::span<const int64_t> Decoder::select(const std::vector<std::vector<int64_t>>& sequences,
+                                         std::span<const int32_t> parents, const std::vector<int64_t>& excluded) {
+  Impl& d = *impl_;
+  d.excluded = &excluded;
+  Impl::Running& r = d.advance(sequences, parents);
+  d.excluded = nullptr;
+  const Tensor best = std::exchange(r.outputs[r.part.selection->output], Datum()).tensor();
+  const size_t rows = d.row_sources.size(), positions = static_cast<size_t>(best.count()) / std::max<size_t>(rows, 1);
+  d.chosen.clear();
+  for (size_t row = 0; row < rows; ++row) d.chosen.push_back(best.data<int64_t>()[(row + 1) * positions - 1]);
+  return d.chosen;
 }
 
 bool Decoder::gives_alignments() const {

@@ -10,7 +10,9 @@
 #include "runtime/decoder_ports.h"
 #include "runtime/row_inputs.h"
 #include "runtime/search.h"
+#include "runtime/selection.h"
 #include "runtime/session.h"
+#include "runtime/token_selector.h"
 
 namespace attune {
 
@@ -38,7 +40,8 @@ class DecoderPlans {
     Dim batch;               // the first size of the tokens
     size_t vocabulary = 0;   // if it scores a shortlist: all tokens
     bool hoists = false;     // what the source gives is fixed: computed once
-    RowInputs rows;          // inputs that are read by an index; of what runs the later steps
+    std::optional<Selection> selection;
+    RowInputs rows;  // inputs that are read by an index; of what runs the later steps
     RowUse use_of_input(size_t i) const { return i < rows.uses.size() ? rows.uses[i] : RowUse::kInOrder; }
   };
   const Part& first() const { return first_; }
@@ -84,13 +87,16 @@ struct HeadWeights {
 };
 
 // A batch in the middle of decoding. Reusable: start() begins anew with other sources, in the memory of the last.
-class Decoder : public StepModel {
+class Decoder : public StepModel, public TokenSelector {
  public:
   Decoder(std::shared_ptr<const DecoderPlans> plans, const SessionOptions& options);
   ~Decoder() override;
 
   void start(EncodedSources sources, AlignmentRequest alignments = {});
   Scores step(const std::vector<std::vector<int64_t>>& sequences, std::span<const int32_t> parents) override;
+  size_t selects() const override;
+  std::span<const int64_t> select(const std::vector<std::vector<int64_t>>& sequences, std::span<const int32_t> parents,
+                                  const std::vector<int64_t>& excluded) override;
 
   // True if the decoder, or what it was tapped for, gives weights of the source's positions.
   bool gives_alignments() const;

@@ -21,6 +21,7 @@ enum class PortRole {
   kShortlist,      // the tokens that are scored
   kSourceRows,     // the source of each row (see row_inputs.h)
   kPastRows,       // where the caches of each row lie
+  kExcluded,       // tokens that must not be chosen (see selection.h)
   kCacheBranch,    // true if caches are given (merged decoders)
   kState           // state `index`: what the step before gave
 };

@@ -8,6 +8,7 @@
 #include "runtime/log_sum.h"
 #include "runtime/sampling.h"
 #include "runtime/token_rules.h"
+#include "runtime/token_selector.h"
 
 namespace attune {
 namespace {
@@ -24,6 +25,7 @@ class TokenByToken {
   TokenByToken(StepModel& model, const Sequences& prompts, const GenerationOptions& options,
                const TokenCallback& callback, const std::vector<int64_t>& limits, const Sequences& sources)
       : model_(model),
+        selector_(dynamic_cast<TokenSelector*>(&model)),
         sources_(sources),
         options_(options),
         callback_(callback),
@@ -46,8 +48,13 @@ class TokenByToken {
   std::vector<std::vector<Hypothesis>> run() {
     auto length = static_cast<int64_t>(sequences_[0].size());
     for (uint64_t step = 0; length < max_length_ && !running_.empty(); ++step, ++length) {
-      const Scores scores = model_.step(sequences_, parents_);
-      take_tokens(scores, step);
+      if (const auto excluded = excluded_tokens(length)) {
+        const auto tokens = selector_->select(sequences_, parents_, *excluded);
+        for (Running& r : running_) take(r, tokens[static_cast<size_t>(r.row)]);
+      } else {
+        take_tokens(model_.step(sequences_, parents_), step);
+      }
+      std::erase_if(running_, [](const Running& r) { return r.done; });
       next_rows();
     }
     return std::move(results_);
@@ -60,6 +67,22 @@ class TokenByToken {
     int64_t longest;  // tokens, prompt included
     bool done = false;
   };
+
+  // What no sequence may take next, if the model can choose and the rules are no more than that: then it need not store
+  // the scores of all tokens.
+  std::optional<std::vector<int64_t>> excluded_tokens(int64_t length) const {
+    if (!selector_ || options_.do_sample || options_.output_log_probabilities) return std::nullopt;
+    const size_t vocabulary = selector_->selects();
+    return vocabulary > 0 ? rules_.excluded(length, vocabulary) : std::nullopt;
+  }
+
+  void take(Running& r, int64_t token) {
+    Hypothesis& h = results_[r.source][r.copy];
+    h.tokens.push_back(token);
+    h.rows.push_back(r.row);
+    r.done = contains(options_.eos_token_id, token) || static_cast<int64_t>(h.tokens.size()) >= r.longest;
+    if (callback_) callback_(r.source, r.copy, token);
+  }
 
   void take_tokens(const Scores& scores, uint64_t step) {
     std::vector<float> own;
@@ -84,12 +107,8 @@ class TokenByToken {
         for (float& score : row) score *= scale;
         h.log_probabilities.push_back(row[static_cast<size_t>(token)] - log_sum_exp(row));
       }
-      h.tokens.push_back(token);
-      h.rows.push_back(r.row);
-      r.done = contains(options_.eos_token_id, token) || static_cast<int64_t>(h.tokens.size()) >= r.longest;
-      if (callback_) callback_(r.source, r.copy, token);
+      take(r, token);
     }
-    std::erase_if(running_, [](const Running& r) { return r.done; });
   }
 
   void next_rows() {
@@ -103,6 +122,7 @@ class TokenByToken {
   }
 
   StepModel& model_;
+  TokenSelector* selector_;  // the same model; null if it can't choose
   const Sequences& sources_;
   const GenerationOptions& options_;
   const TokenCallback& callback_;

@@ -68,6 +68,29 @@ TokenRules::TokenRules(const GenerationOptions& options, int64_t prompt_length)
   if (prompt_length == 1 && options.forced_bos_token_id) ++begin_;
 }
 
+std::optional<std::vector<int64_t>> TokenRules::excluded(int64_t length, size_t vocabulary) const {
+  const GenerationOptions& o = options_;
+  const auto outside = [&](int64_t t) { return t < 0 || static_cast<size_t>(t) >= vocabulary; };
+  const bool forced =
+      (o.forced_bos_token_id && length == 1) || (!o.forced_eos_token_id.empty() && length == limits_.max_length - 1);
+  const bool by_tokens = o.repetition_penalty != 1 || o.no_repeat_ngram_size > 0 || !o.sequence_bias.empty() ||
+                         o.encoder_repetition_penalty != 1 || o.encoder_no_repeat_ngram_size > 0;
+  const bool by_scores = o.exponential_decay_length_penalty || o.remove_invalid_values || o.renormalize_logits;
+  if (forced || by_tokens || by_scores || o.return_timestamps) return std::nullopt;
+  std::vector<int64_t> out = o.suppress_tokens;
+  if (length == begin_) out.insert(out.end(), o.begin_suppress_tokens.begin(), o.begin_suppress_tokens.end());
+  if (length < limits_.min_length) out.insert(out.end(), o.eos_token_id.begin(), o.eos_token_id.end());
+  for (const auto& word : o.bad_words_ids) {
+    if (word.size() != 1 || outside(word[0])) return std::nullopt;
+    if (std::find(o.eos_token_id.begin(), o.eos_token_id.end(), word[0]) == o.eos_token_id.end())
+      out.push_back(word[0]);
+  }
+  std::erase_if(out, outside);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
 bool TokenRules::empty() const {
   const GenerationOptions& o = options_;
   return o.repetition_penalty == 1 && o.no_repeat_ngram_size == 0 && o.bad_words_ids.empty() &&

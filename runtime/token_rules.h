@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,6 +20,9 @@ class TokenRules {
   void apply(std::span<const int64_t> tokens, std::span<float> scores, std::span<const int64_t> source = {}) const;
   // What follows all rules, and the warping of sampling.
   void finish(std::span<float> scores) const;
+  // The tokens that apply() makes impossible behind any sequence of `length`, ascending, if it does nothing else there.
+  // Nothing where it depends on the tokens, or names one outside the vocabulary.
+  std::optional<std::vector<int64_t>> excluded(int64_t length, size_t vocabulary) const;
   // True if apply() never changes anything.
   bool empty() const;
 

@@ -91,6 +91,7 @@ bool takes_stored_matrix(const Node& node, size_t i) {
   if (node.is("Gather")) return i == 0 && node.attr_int("axis", 0) == 0;
   if (node.is("PositionEmbedding", "ai.attune")) return i == 1;
   const bool product = node.is("Linear", "ai.attune") || node.is("MatMul") || node.is("FusedMatMul", "com.microsoft") ||
+                       node.is("LinearTop", "ai.attune.runtime") ||
                        (node.is("Gemm") && node.attr_int("transA", 0) == 0);
   return product && i == 1;
 }
