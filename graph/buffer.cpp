@@ -1,6 +1,9 @@
 #include "graph/buffer.h"
 
 #include <fmt/format.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -32,10 +35,17 @@ size_t class_bytes(size_t index) { return kAlignment * (4 + index % 4) << (index
   throw Error(Error::Kind::kLimit, fmt::format("can't allocate {} bytes", bytes));
 }
 
+// Blocks that fill huge pages lie on them, and ask for them: products step through rows that are pages apart.
+constexpr size_t kHugePage = size_t{2} << 20;
+
 std::byte* heap_allocate(size_t bytes) {
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  void* p = rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
-  if (!p) fail_allocation(bytes);
+  void* p = nullptr;
+  if (rounded < bytes || ::posix_memalign(&p, bytes < kHugePage ? kAlignment : kHugePage, rounded) != 0)
+    fail_allocation(bytes);
+#ifdef MADV_HUGEPAGE
+  if (bytes >= kHugePage) ::madvise(p, rounded / kHugePage * kHugePage, MADV_HUGEPAGE);  // a wish: may fail
+#endif
   return static_cast<std::byte*>(p);
 }
 
