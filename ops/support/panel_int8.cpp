@@ -262,16 +262,18 @@ void multiply_up_to(size_t rows, const PanelBlock& b, int64_t begin, int64_t end
   for (; p < end; ++p) multiply_block<kStorage, kDot, kRows, 1, sums_at_once(kRows)>(b, p);
 }
 
-// Panels [begin, end) of all rows. A stretch of panels that fits into the cache serves all groups of rows.
+// Panels [begin, end) of `rows` rows from b.row on. A stretch of panels that fits into the cache serves all groups of
+// rows.
 template <Storage kStorage, Dot kDot>
 void multiply_panels(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
   constexpr auto kRows = static_cast<int64_t>(kMaxRows);
   const auto panel_bytes = static_cast<int64_t>(b.w->bytes()) / std::max<int64_t>(1, b.w->panels());
-  const int64_t stretch =
-      rows <= kRows ? end - begin : std::max<int64_t>(4, (256 << 10) / std::max<int64_t>(1, panel_bytes) / 2 * 2);
+  const int64_t stretch = rows <= kRows ? std::max<int64_t>(1, end - begin)
+                                        : std::max<int64_t>(4, (256 << 10) / std::max<int64_t>(1, panel_bytes) / 2 * 2);
+  const int64_t first = b.row, stop = b.row + rows;
   for (int64_t p = begin; p < end; p += stretch)
-    for (b.row = 0; b.row < rows; b.row += kRows)
-      multiply_up_to<kStorage, kDot>(static_cast<size_t>(std::min(kRows, rows - b.row)), b, p,
+    for (b.row = first; b.row < stop; b.row += kRows)
+      multiply_up_to<kStorage, kDot>(static_cast<size_t>(std::min(kRows, stop - b.row)), b, p,
                                      std::min(end, p + stretch));
 }
 

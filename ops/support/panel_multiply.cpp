@@ -168,12 +168,12 @@ void multiply_up_to(size_t rows, const PanelBlock& b, int64_t begin, int64_t end
   multiply_rows<kStorage, kRows>(b, begin, end);
 }
 
-// Panels [begin, end) of all rows.
+// Panels [begin, end) of `rows` rows from b.row on.
 template <Storage kStorage>
 void multiply_all_rows(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
   constexpr auto kMost = static_cast<int64_t>(kMaxRows);
-  for (b.row = 0; b.row < rows; b.row += kMost)
-    multiply_up_to<kStorage>(static_cast<size_t>(std::min(kMost, rows - b.row)), b, begin, end);
+  for (const int64_t stop = b.row + rows; b.row < stop; b.row += kMost)
+    multiply_up_to<kStorage>(static_cast<size_t>(std::min(kMost, stop - b.row)), b, begin, end);
 }
 
 // Panels [begin, end) as floats.
@@ -257,7 +257,33 @@ namespace {
 
 // Below so many products a second thread costs more than it gains.
 constexpr int64_t kParallelProducts = 1 << 16;
-constexpr int64_t kManyRows = 64, kTasksEach = 8, kTaskBytes = 256 << 10;
+constexpr int64_t kManyRows = 64;
+
+// A product of many rows is cut into tasks, each of a block of rows and a stretch of panels that stay in the second
+// cache together. Cores take them as they come, since other work may slow one down, most with the rows of the one
+// before.
+struct Tasks {
+  Tasks(const PanelWeights& w, int64_t rows, int64_t parts) {
+    constexpr int64_t kRowBytes = 384 << 10, kPanelBytes = 256 << 10, kRowStep = 12, kTasksEach = 4;
+    const int64_t row_bytes = w.int8_activations() ? w.padded_inner() : w.inner() * 4;
+    const int64_t panel_bytes =
+        w.int8_activations() ? static_cast<int64_t>(w.bytes()) / w.panels() : row_bytes * PanelWeights::kPanel;
+    const int64_t cached_rows = std::max<int64_t>(1, kRowBytes / row_bytes);
+    panels = std::max<int64_t>(4, kPanelBytes / panel_bytes / 2 * 2);
+    // Halves are widened once for all rows. Where few rows fit, it reads less to pass all rows by each stretch.
+    const bool halves =
+        w.storage() == PanelWeights::Storage::kFloat16 || w.storage() == PanelWeights::Storage::kBFloat16;
+    row_blocks = halves || cached_rows < panels * PanelWeights::kPanel ? 1 : (rows + cached_rows - 1) / cached_rows;
+    block_rows = ((rows + row_blocks - 1) / row_blocks + kRowStep - 1) / kRowStep * kRowStep;
+    row_blocks = (rows + block_rows - 1) / block_rows;
+    // Enough for all cores; pairs of panels run at once.
+    const int64_t most = (w.panels() * row_blocks + parts * kTasksEach - 1) / (parts * kTasksEach);
+    panels = std::max<int64_t>(2, std::min(panels, (most + 1) / 2 * 2));
+    stretches = (w.panels() + panels - 1) / panels;
+  }
+
+  int64_t block_rows, row_blocks, panels, stretches;
+};
 
 // Memory for `rows` rows rounded to 8 bits.
 BufferRef make_int8_rows(const PanelWeights& w, int64_t rows, Int8Rows& x, BufferPool* pool) {
@@ -294,30 +320,29 @@ void PanelWeights::multiply(const float* x, int64_t x_stride, int64_t rows, floa
       parallel_items(rows, inner_, [&](int64_t begin, int64_t end) { quantize_rows(block, begin, end); });
     }
   }
-  const auto stretch = [&](int64_t begin, int64_t end) {
+  const auto run = [&](const PanelBlock& b, int64_t count, int64_t begin, int64_t end) {
     if (int8_activations_) {
-      multiply_int8(block, rows, begin, end, has_vnni());
+      multiply_int8(b, count, begin, end, has_vnni());
     } else {
-      HWY_DYNAMIC_DISPATCH(multiply)(block, rows, begin, end);
+      HWY_DYNAMIC_DISPATCH(multiply)(b, count, begin, end);
     }
   };
   const int64_t all = panels();
   const int64_t parts = serial ? 1 : std::min<int64_t>(parallel_width(), all);
-  if (parts <= 1) {
-    stretch(0, all);
+  if (serial || (parts == 1 && rows < kManyRows)) return run(block, rows, 0, all);
+  // Few rows read each weight once, which is fastest as one stream a thread.
+  if (rows < kManyRows) {
+    parallel_parts(static_cast<int>(parts),
+                   [&](int part) { run(block, rows, all * part / parts, all * (part + 1) / parts); });
     return;
   }
-  // Few rows read each weight once, which is fastest as one stream a thread. Many take so long that cores which other
-  // work slows down would be waited for; smaller tasks would read the rows too often.
-  const int64_t tasks =
-      rows < kManyRows ? parts : std::min(parts * kTasksEach, static_cast<int64_t>(bytes()) / kTaskBytes);
-  if (tasks <= parts) {
-    parallel_parts(static_cast<int>(parts), [&](int part) { stretch(all * part / parts, all * (part + 1) / parts); });
-    return;
-  }
-  const int64_t each = ((all + tasks - 1) / tasks + 1) / 2 * 2;  // pairs of panels run at once
-  in_any_order(static_cast<int>(parts), (all + each - 1) / each,
-               [&](int, int64_t task) { stretch(task * each, std::min(all, (task + 1) * each)); });
+  const Tasks tasks(*this, rows, parts);
+  in_any_order(static_cast<int>(parts), tasks.row_blocks * tasks.stretches, [&](int, int64_t task) {
+    PanelBlock b = block;
+    b.row = task / tasks.stretches * tasks.block_rows;
+    const int64_t begin = task % tasks.stretches * tasks.panels;
+    run(b, std::min(tasks.block_rows, rows - b.row), begin, std::min(all, begin + tasks.panels));
+  });
 }
 
 const char* PanelWeights::instruction_set() { return HWY_DYNAMIC_DISPATCH(target_name)(); }

@@ -169,5 +169,22 @@ TEST(Int8Product, RowsAreIndependent) {
   }
 }
 
+// Many rows are cut into blocks.
+TEST(Int8Product, ManyRowsAreEachAsAlone) {
+  std::mt19937 rng(4);
+  for (const Case& c : {Case{2000, 72, 0, false}, Case{2000, 72, 64, true}}) {
+    const PanelWeights p = Weights(c, rng).pack();
+    const int64_t rows = 601;
+    const auto x = random_floats(rows * c.inner, rng);
+    std::vector<float> all(sz(rows * c.columns)), one(sz(c.columns));
+    p.multiply(x.data(), c.inner, rows, all.data(), c.columns);
+    for (int64_t r = 0; r < rows; ++r) {
+      p.multiply(&x[sz(r * c.inner)], c.inner, 1, one.data(), c.columns);
+      for (int64_t n = 0; n < c.columns; ++n)
+        ASSERT_NEAR(one[sz(n)], all[sz(r * c.columns + n)], 1e-5 * (1 + std::abs(one[sz(n)]))) << "row " << r;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace attune

@@ -167,6 +167,29 @@ TEST(PanelWeights, LargeProductsRunOnThreads) {
   }
 }
 
+// Many rows are cut into blocks.
+TEST(PanelWeights, ManyRowsAreEachAsAlone) {
+  std::mt19937 rng(8);
+  const int64_t K = 600, N = 72, rows = 701;
+  const auto sz = [](int64_t n) { return static_cast<size_t>(n); };
+  const auto x = random_floats(sz(rows * K), rng), values = random_floats(sz(K * N), rng);
+  for (const DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBFloat16}) {
+    Tensor w = Tensor::allocate(type, {K, N});
+    for (int64_t i = 0; i < K * N; ++i) {
+      if (type == DataType::kFloat) w.mutable_data<float>()[i] = values[sz(i)];
+      if (type == DataType::kFloat16) w.mutable_data<Float16>()[i] = Float16(values[sz(i)]);
+      if (type == DataType::kBFloat16) w.mutable_data<BFloat16>()[i] = BFloat16(values[sz(i)]);
+    }
+    const PanelWeights p = PanelWeights::pack(w, false);
+    std::vector<float> all(sz(rows * N)), one(sz(N));
+    p.multiply(x.data(), K, rows, all.data(), N);
+    for (int64_t r = 0; r < rows; ++r) {
+      p.multiply(&x[sz(r * K)], K, 1, one.data(), N);
+      for (int64_t n = 0; n < N; ++n) ASSERT_NEAR(one[sz(n)], all[sz(r * N + n)], 1e-3) << name(type) << " row " << r;
+    }
+  }
+}
+
 TEST(PanelWeights, RefusesWhatDoesNotFit) {
   EXPECT_THROW(PanelWeights::pack(Tensor::from<float>({2}, {1, 2}), false), Error);
   EXPECT_THROW(PanelWeights::pack(Tensor::from<int64_t>({1, 2}, {1, 2}), false), Error);
