@@ -10,16 +10,17 @@ import numpy as np
 import onnx
 
 BUILD = pathlib.Path(os.environ["ATTUNE_BUILD"])
+PLUGINS = pathlib.Path(os.environ.get("ATTUNE_PLUGINS", BUILD))
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def built(file: str) -> bool:
-    return (BUILD / file).exists()
+def plugin_built(file: str) -> bool:
+    return (PLUGINS / file).exists()
 
 
 class OnnxRuntime:
     name = "onnxruntime"
-    available = built("libattune_onnxruntime.so")
+    available = plugin_built("libattune_onnxruntime.so")
 
     def __init__(self, plugin: bool = True, threads: int = 0, optimise: bool = True):
         import onnxruntime
@@ -31,7 +32,7 @@ class OnnxRuntime:
         if not optimise:
             self.options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         if plugin:
-            self.options.register_custom_ops_library(str(BUILD / "libattune_onnxruntime.so"))
+            self.options.register_custom_ops_library(str(PLUGINS / "libattune_onnxruntime.so"))
 
     def load(self, model: onnx.ModelProto | pathlib.Path):
         source = str(model) if isinstance(model, pathlib.Path) else model.SerializeToString()
@@ -69,7 +70,7 @@ class OnnxRuntime:
 
 class OpenVino:
     name = "openvino"
-    available = built("libattune_openvino.so")
+    available = plugin_built("libattune_openvino.so")
 
     def __init__(self, plugin: bool = True):
         import openvino
@@ -77,7 +78,7 @@ class OpenVino:
         self.module = openvino
         self.core = openvino.Core()
         if plugin:
-            self.core.add_extension(str(BUILD / "libattune_openvino.so"))
+            self.core.add_extension(str(PLUGINS / "libattune_openvino.so"))
         # As the file says, not as the processor likes it.
         self.core.set_property("CPU", {"INFERENCE_PRECISION_HINT": "f32"})
 
@@ -107,7 +108,7 @@ class OpenVino:
 
 class Reference:
     name = "reference"
-    available = built("python/attune")
+    available = (BUILD / "python/attune").exists()
 
     def __init__(self, plugin: bool = True):
         self.operators = []
