@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include "ops/support/dnnl_internal.h"
+#include "ops/support/host_threads.h"
 
 namespace attune::onednn {
 
@@ -21,6 +22,18 @@ dnnl::primitive_attr base_attributes() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
+}
+
+int threads() { return on_host_threads() || omp_in_parallel() ? 1 : omp_get_max_threads(); }
+
+ThreadLimit::ThreadLimit() {
+  if (!on_host_threads() || omp_get_max_threads() == 1) return;
+  before_ = omp_get_max_threads();
+  omp_set_num_threads(1);
+}
+
+ThreadLimit::~ThreadLimit() {
+  if (before_ > 0) omp_set_num_threads(before_);
 }
 
 namespace {
@@ -93,6 +106,7 @@ MatMul::~MatMul() = default;
 
 std::shared_ptr<const MatMul> MatMul::make(const MatMulSpec& spec) {
   return guarded("matmul", [&]() -> std::shared_ptr<const MatMul> {
+    const ThreadLimit limit;
     dnnl::matmul::primitive_desc desc(engine(), describe(spec.a), describe(spec.b), describe(spec.c), base_attributes(),
                                       /*allow_empty=*/true);
     if (!desc || is_reference(desc.impl_info_str())) return nullptr;
@@ -103,6 +117,7 @@ std::shared_ptr<const MatMul> MatMul::make(const MatMulSpec& spec) {
 
 void MatMul::run(const void* a, const void* b, void* c, BufferPool* pool) const {
   guarded("matmul", [&] {
+    const ThreadLimit limit;
     const auto scratch_desc = impl_->desc.scratchpad_desc();
     const BufferRef memory = scratch(scratch_desc.get_size(), pool);
     impl_->primitive.execute(stream(), {{DNNL_ARG_SRC, wrap(impl_->desc.src_desc(), a)},
@@ -116,7 +131,7 @@ void MatMul::run(const void* a, const void* b, void* c, BufferPool* pool) const 
 const std::string& MatMul::implementation() const { return impl_->implementation; }
 
 std::shared_ptr<const MatMul> find_matmul(MatMulCache& cache, MatMulSpec spec) {
-  spec.threads = omp_in_parallel() ? 1 : omp_get_max_threads();
+  spec.threads = threads();
   return cache.get(spec, [&] { return MatMul::make(spec); });
 }
 

@@ -28,6 +28,21 @@ dnnl::stream& stream();  // the thread's
 // Scratch memory comes from the caller.
 dnnl::primitive_attr base_attributes();
 
+// Threads that oneDNN may use now: within a host, the one that calls.
+int threads();
+
+// Keeps oneDNN to threads(), on this thread.
+class ThreadLimit {
+ public:
+  ThreadLimit();
+  ~ThreadLimit();
+  ThreadLimit(const ThreadLimit&) = delete;
+  ThreadLimit& operator=(const ThreadLimit&) = delete;
+
+ private:
+  int before_ = 0;  // 0: nothing to restore
+};
+
 inline bool is_reference(const char* implementation) {
   return std::string_view(implementation).find("ref") != std::string_view::npos;
 }

@@ -1,7 +1,5 @@
 #include "ops/support/dnnl_lstm.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -90,7 +88,7 @@ Lstm::~Lstm() = default;
 
 bool Lstm::run(const LstmCall& call, int64_t steps, int64_t batch, bool backwards, BufferPool* pool) const {
   return guarded("lstm", [&] {
-    const LstmSizes sizes{steps, batch, backwards, omp_in_parallel() ? 1 : omp_get_max_threads()};
+    const LstmSizes sizes{steps, batch, backwards, threads()};
     const auto p = impl_->primitives.get(sizes, [&] { return impl_->make(sizes); });
     if (!p) return false;
     const int64_t hidden = impl_->hidden, state = batch * hidden;

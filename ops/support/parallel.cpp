@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include "ops/support/host_threads.h"
+
 #if defined(__SANITIZE_THREAD__)
 #include <thread>
 #include <vector>
@@ -42,6 +44,8 @@ void run_observed(int parts, void (*f)(void*, int), void* data) {
 
 WorkersScope::WorkersScope(Workers& given) : before_(workers) { workers = &given; }
 WorkersScope::~WorkersScope() { workers = before_; }
+
+bool on_host_threads() { return workers || within_part; }
 
 int parallel_width() {
   if (within_part) return 1;

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <type_traits>
+#include <vector>
 
 #include "ops/kernel.h"
+#include "ops/support/host_threads.h"
 #include "ops/support/parallel_items.h"
 #include "ops/support/small_product.h"
 
@@ -141,6 +144,59 @@ onednn::Operand operand(const MatrixView& v) {
   return o;
 }
 
+// A part of a product: of its rows or its columns, which lie `row_step` apart in c.
+struct Cut {
+  Problem p;
+  float* c;
+};
+
+onednn::MatMulSpec spec_of(const Problem& p, int64_t row_step) {
+  Shape strides = onednn::dense_strides(p.c);
+  strides[p.c.rank() - 2] = row_step;
+  return {operand(p.a), operand(p.b), {DataType::kFloat, p.c, strides}};
+}
+
+// A product without batches in about as many cuts as there are threads: of its rows, or where they are few its columns.
+std::vector<Cut> cut(const Problem& p, float* c) {
+  constexpr int64_t kLeast = 16;  // rows or columns of a cut
+  const int64_t parts = parallel_width();
+  const bool by_rows = p.m() >= kLeast * parts;
+  const int64_t all = by_rows ? p.m() : p.n();
+  const int64_t each = ((all + parts - 1) / parts + kLeast - 1) / kLeast * kLeast;
+  std::vector<Cut> cuts;
+  for (int64_t begin = 0; begin < all; begin += each) {
+    Cut& part = cuts.emplace_back(Cut{p, c + begin * (by_rows ? p.n() : 1)});
+    const size_t axis = by_rows ? 0 : 1;
+    MatrixView& view = by_rows ? part.p.a : part.p.b;
+    view.data += begin * view.strides[axis];
+    view.sizes[axis] = part.p.c[axis] = std::min(each, all - begin);
+  }
+  return cuts;
+}
+
+// By oneDNN, on a host's threads if this is one. False if oneDNN only has its reference implementation.
+bool run_primitives(const Problem& p, float* c, onednn::MatMulCache& cache, BufferPool* pool) {
+  const bool in_cuts = on_host_threads() && parallel_width() > 1 && p.batch_rank() == 0;
+  const std::vector<Cut> cuts = in_cuts ? cut(p, c) : std::vector<Cut>{{p, c}};
+  std::vector<std::shared_ptr<const onednn::MatMul>> primitives;
+  for (const Cut& part : cuts) {
+    primitives.push_back(onednn::find_matmul(cache, spec_of(part.p, p.n())));
+    if (!primitives.back()) return false;
+  }
+  std::vector<std::exception_ptr> failures(cuts.size());
+  parallel_parts(static_cast<int>(cuts.size()), [&](int part) {
+    const auto i = static_cast<size_t>(part);
+    try {
+      primitives[i]->run(cuts[i].p.a.data, cuts[i].p.b.data, cuts[i].c, pool);
+    } catch (...) {
+      failures[i] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+  return true;
+}
+
 }  // namespace
 
 MatrixView MatrixView::of(const Tensor& tensor) {
@@ -181,9 +237,7 @@ void FloatProduct::run(MatrixView a, MatrixView b, float* c, BufferPool* pool) c
   make_dense(p.a, small, a_copy, pool);
   make_dense(p.b, false, b_copy, pool);
   if (!small) {
-    const onednn::MatMulSpec spec{operand(p.a), operand(p.b), {DataType::kFloat, p.c, onednn::dense_strides(p.c)}};
-    if (const auto primitive = onednn::find_matmul(primitives_, spec))
-      return primitive->run(p.a.data, p.b.data, c, pool);
+    if (run_primitives(p, c, primitives_, pool)) return;
     make_dense(p.a, true, a_copy, pool);
   }
   run_small(p, c);

@@ -134,6 +134,14 @@ def all_cases() -> list[Case]:
         cases.append(Case(f"linear_transposed_{kind}", "Linear", [("x", x), ("w", np.ascontiguousarray(w.T)), ("b", b)],
                           [np.maximum(product, 0).astype(element)], {"activation": "relu", "transposed": 1}, ("w",)))
 
+        # Weights that are no constants, enough for several threads: cut along rows, or along columns.
+        for name, rows, columns in (("rows", 70, 96), ("columns", 10, 200)):
+            x, w = normal(1, rows, 64, element=element), normal(64, columns, element=element)
+            product = x.astype(np.float64) @ w.astype(np.float64)
+            cases.append(Case(f"linear_many_{name}_{kind}", "Linear", [("x", x), ("w", w)], [product.astype(element)]))
+            cases.append(Case(f"linear_many_{name}_transposed_{kind}", "Linear", [("x", x), ("w", np.ascontiguousarray(w.T))],
+                              [product.astype(element)], {"transposed": 1}))
+
         x, r, s, b = normal(2, 3, 16, element=element), normal(2, 3, 16, element=element), normal(16, element=element), normal(16, element=element)
         total = x.astype(np.float64) + r.astype(np.float64)
         centred = total - total.mean(-1, keepdims=True)
