@@ -217,8 +217,6 @@ class AttentionRewrite {
       return m_.refuse("softmax", "is also used outside of the attention, in another type");
     if (shown_.value && streams_of_)
       return m_.refuse("softmax", "is also used outside of the attention, over several streams");
-    if (shown_.value && unfolded_)
-      return m_.refuse("softmax", "is also used outside of the attention, with batch and heads folded");
     return std::nullopt;
   }
 
@@ -247,6 +245,10 @@ class AttentionRewrite {
   Value* weights(const Node& node) {
     Value* all = node.output(kAttentionWeights);
     if (row_) return b_.squeeze(all, {1, 2});
+    if (unfolded_ && shown_.value->tensor_type().rank() == 3) {  // batch and heads folded
+      Value* sizes = b_.op("Slice", {b_.op("Shape", {all}), b_.integers({2}), b_.integers({4})});
+      return b_.op("Reshape", {all, b_.op("Concat", {b_.integers({-1}), sizes}, {{"axis", int64_t{0}}})});
+    }
     return query_->tensor_type().rank() == 3 ? b_.squeeze(all, {1}) : all;
   }
 

@@ -38,16 +38,40 @@ std::optional<double> filler_of(const Value& mask, const Value& rest, bool negat
   return is_mask ? filler : std::nullopt;
 }
 
+Value* without_factors(Value* v) {
+  for (const Node* n = v->producer(); n && (n->is("Mul") || n->is("Div")) && n->input(1)->tensor_type().rank() == 0;
+       n = v->producer())
+    v = n->input(0);
+  return v;
+}
+
+// The queries of scores, behind factors; null if they are no product.
+Value* query_of(Value* scores) {
+  const Node* n = without_factors(scores)->producer();
+  return n && n->is("MatMul") ? without_factors(n->input(0)) : nullptr;
+}
+
 // Scores (B H, T, S) plus a mask that was folded like them: unfolded, added, and folded again.
 pattern::Rule folded_mask() {
-  Pat folded = Op("Reshape", "folded").shared()(any("mask"), any("shape"));
+  Pat folded = Op("Reshape", "folded").shared()(any("mask"), any());
   return {"normalize_folded_mask", Op("Add")(any("scores"), folded), [](const Match& m, Builder& b) -> Outcome {
             const Dims *mask = dims(m["mask"]), *folded = dims(m["folded"]), *scores = dims(m["scores"]);
             const bool folds = mask && folded && scores && mask->size() == 4 && folded->size() == 3 &&
-                               *folded == *scores && (*mask)[2] == (*folded)[1] && (*mask)[3] == (*folded)[2];
+                               scores->size() == 3 && (*folded)[0] == (*scores)[0] &&
+                               ((*folded)[1] == (*scores)[1] || (*folded)[1].is(1)) && (*folded)[2] == (*scores)[2] &&
+                               (*mask)[2] == (*folded)[1] && (*mask)[3] == (*folded)[2];
             if (!folds) return m.refuse("folded", "does not fold heads into the batch as the scores have it");
-            Value* unfolded = b.op("Reshape", {m["scores"], b.op("Shape", {m["mask"]})});
-            return b.op("Reshape", {b.op("Add", {unfolded, m["mask"]}), m["shape"]});
+            Value* query = query_of(m["scores"]);
+            if (!query) return m.refuse("scores", "are not a product of queries and keys");
+            const auto sizes = [&](Value* v, int64_t begin, int64_t end) {
+              return b.op("Slice", {b.op("Shape", {v}), b.integers({begin}), b.integers({end})});
+            };
+            const auto shape = [&](Value* of_mask, int64_t axes) {
+              return b.op("Concat", {sizes(of_mask, 0, axes), sizes(query, 1, 2), sizes(of_mask, axes + 1, axes + 2)},
+                          {{"axis", int64_t{0}}});
+            };
+            Value* unfolded = b.op("Reshape", {m["scores"], shape(m["mask"], 2)});
+            return b.op("Reshape", {b.op("Add", {unfolded, m["mask"]}), shape(m["folded"], 1)});
           }};
 }
 

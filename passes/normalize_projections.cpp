@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "passes/passes.h"
 #include "passes/rules.h"
@@ -60,14 +61,15 @@ Value* cut_projection(const Match& m, Builder& b, int64_t begin, int64_t end, in
   return b.op("Add", {product, b.constant(columns(*m["bias"]->constant(), begin, end, groups))});
 }
 
-// The part that a Slice takes of the last axis; nothing if it isn't known or takes more than that axis.
+// What a Slice, Split or Gather takes of one axis.
 struct Range {
-  int64_t begin, end;
+  int64_t axis, begin, end;
+  bool drops_axis = false;
 };
 
-std::optional<Range> range_of_last_axis(const Node& slice, const Inference& inference) {
+// The part that a Slice takes; nothing if it isn't known, or is of several axes.
+std::optional<Range> range_of(const Node& slice, const Inference& inference) {
   const TensorType& type = slice.input(0)->tensor_type();
-  const auto width = type.dim(-1).constant();
   std::vector<int64_t> fields[4];  // starts, ends, axes, steps
   for (size_t i = 0; i < 4; ++i) {
     if (!slice.input(i + 1)) continue;
@@ -75,12 +77,19 @@ std::optional<Range> range_of_last_axis(const Node& slice, const Inference& infe
     if (!known || known->size() != 1) return std::nullopt;
     fields[i] = *known;
   }
-  if (!width || fields[0].empty() || fields[1].empty() || fields[2].empty()) return std::nullopt;
+  if (type.rank() < 0 || fields[0].empty() || fields[1].empty() || fields[2].empty()) return std::nullopt;
   if (!fields[3].empty() && fields[3][0] != 1) return std::nullopt;
-  if (fields[2][0] != -1 && fields[2][0] != type.rank() - 1) return std::nullopt;
-  const auto clamp = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + *width : i, 0, *width); };
-  const Range range{clamp(fields[0][0]), clamp(fields[1][0])};
+  const int64_t axis = fields[2][0] < 0 ? fields[2][0] + type.rank() : fields[2][0];
+  const auto size = type.dim(static_cast<int>(axis)).constant();
+  if (!size) return std::nullopt;
+  const auto clamp = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + *size : i, 0, *size); };
+  const Range range{axis, clamp(fields[0][0]), clamp(fields[1][0])};
   return range.begin < range.end ? std::optional(range) : std::nullopt;
+}
+
+std::optional<Range> range_of_last_axis(const Node& slice, const Inference& inference) {
+  const auto range = range_of(slice, inference);
+  return range && range->axis == slice.input(0)->tensor_type().rank() - 1 ? range : std::nullopt;
 }
 
 bool all_users_slice(const Value& v, const Inference& inference) {
@@ -150,59 +159,128 @@ pattern::Rule sliced_off() {
           }};
 }
 
-// (B, T, H (E + E + F)) -> (B, T, H, E + E + F) -> (B, H, T, E + E + F), split then: operands of each head side by
-// side.
-Pat packed_heads() {
-  Pat heads = Op("Reshape", "heads").shared()(packed_projection(), any());
-  return Op("Transpose", "transposed").attr("perm", {0, 2, 1, 3}).shared()(heads);
+// x W + b with its last axis split, as (B, T, H, 3, E), (B, T, H, 3 E) or (B, T, 3, H, E), perhaps transposed. A part
+// of one of the axes that it was split into is a projection by some columns of the weight.
+Pat split_projection() {
+  Pat split = Op("Reshape", "heads").shared()(packed_projection(), any());
+  return one_of("order", {Op("Transpose", "transposed").shared()(split), split});
 }
 
-// Why the heads aren't packed so; empty if they are.
-std::string why_not_heads(const Match& m) {
-  if (std::string reason = why_not_cut(m); !reason.empty()) return reason;
-  const TensorType &packed = projection(m)->tensor_type(), &split = m["heads"]->tensor_type();
-  if (packed.rank() != 3 || split.rank() != 4 || !split.dim(2).constant() || !(split.dim(1) == packed.dim(1)) ||
-      !(packed.dim(2) == split.dim(2) * split.dim(3)))
-    return "does not split the last axis into heads";
-  return {};
-}
+class SplitProjection {
+ public:
+  explicit SplitProjection(const Match& m) : m_(m), whole_(m.node("transposed") ? m["transposed"] : m["heads"]) {
+    if (m.node("transposed")) perm_ = m.node("transposed")->attr_ints("perm");
+    if (m.node("transposed") || m["heads"]->tensor_type().rank() < 0) return;
+    perm_.resize(static_cast<size_t>(m["heads"]->tensor_type().rank()));
+    std::iota(perm_.begin(), perm_.end(), int64_t{0});
+  }
 
-// Columns [begin, end) of each head, as (B, H, T, end - begin).
-Value* cut_heads(const Match& m, Builder& b, int64_t begin, int64_t end) {
-  const int64_t heads = *m["heads"]->tensor_type().dim(2).constant();
-  Value* part = cut_projection(m, b, begin, end, heads);
-  return b.transpose(b.reshape(part, {0, 0, heads, end - begin}), {0, 2, 1, 3});
-}
+  // Why `ranges` can't be cut off; empty if they can.
+  std::string why_not(const std::vector<Range>& ranges) const {
+    if (std::string reason = why_not_cut(m_); !reason.empty()) return reason;
+    const auto &packed = projection(m_)->tensor_type().shape, &split = m_["heads"]->tensor_type().shape;
+    if (!packed || !split || packed->size() > split->size() || perm_.size() != split->size() ||
+        !std::equal(packed->begin(), packed->end() - 1, split->begin()))
+      return "does not split the last axis alone";
+    for (size_t axis = packed->size() - 1; axis < split->size(); ++axis)
+      if (!(*split)[axis].constant()) return "does not split the last axis into constant sizes";
+    for (const Range& r : ranges)
+      if (axis_of(r) < packed->size() - 1) return "is not cut along an axis that the last one was split into";
+    if (whole_->is_graph_output() || (m_["heads"] != whole_ && m_["heads"]->is_graph_output()))
+      return "is also used as a whole";
+    return all_users_cut() ? std::string() : "is also used as a whole";
+  }
+
+  Value* cut(Builder& b, const Range& range) const {
+    const Dims& split = *m_["heads"]->tensor_type().shape;
+    const size_t leading = projection(m_)->tensor_type().shape->size() - 1, axis = axis_of(range);
+    int64_t groups = 1, width = 1;
+    std::vector<int64_t> target(leading, 0), perm;
+    for (size_t i = leading; i < split.size(); ++i) {
+      if (i != axis) (i < axis ? groups : width) *= *split[i].constant();
+      if (i != axis) target.push_back(*split[i].constant());
+      if (i == axis && !range.drops_axis) target.push_back(range.end - range.begin);
+    }
+    for (const int64_t p : perm_) {
+      const bool behind = range.drops_axis && static_cast<size_t>(p) > axis;
+      if (!range.drops_axis || static_cast<size_t>(p) != axis) perm.push_back(behind ? p - 1 : p);
+    }
+    Value* part = cut_projection(m_, b, range.begin * width, range.end * width, groups);
+    if (target.size() != leading + 1) part = b.reshape(part, target);
+    return std::is_sorted(perm.begin(), perm.end()) ? part : b.transpose(part, perm);
+  }
+
+ private:
+  // In the order before the Transpose.
+  size_t axis_of(const Range& r) const { return static_cast<size_t>(perm_[static_cast<size_t>(r.axis)]); }
+
+  bool all_users_cut() const {
+    const auto cuts = [&](const Use& u) {
+      const Node& n = *u.node;
+      if (u.index != 0) return false;
+      return n.is("Split") || (n.is("Gather") && n.input(1)->tensor_type().rank() == 0) ||
+             (n.is("Slice") && range_of(n, m_.inference()).has_value());
+    };
+    return std::all_of(whole_->uses().begin(), whole_->uses().end(), cuts);
+  }
+
+  const Match& m_;
+  const Value* whole_;
+  std::vector<int64_t> perm_;
+};
 
 pattern::Rule split_of_heads() {
-  Pat node = Op("Split", "split").axis(-1).further_inputs().replaced()(packed_heads());
+  Pat node = Op("Split", "split").further_inputs().replaced()(split_projection());
   return {"normalize_packed_projection", node, [](const Match& m, Builder& b) -> Outcome {
-            if (const std::string reason = why_not_heads(m); !reason.empty()) return m.refuse("heads", reason);
             const Node& n = *m.node("split");
-            if (m["transposed"]->uses().size() > 1 || m["transposed"]->is_graph_output())
-              return m.refuse("transposed", "is also used as a whole");
-            std::vector<Value*> parts;
+            const int rank = n.input(0)->tensor_type().rank();
+            const int64_t given = n.attr_int("axis", 0);
+            if (rank < 0) return m.refuse("split", "the rank of its input is not known");
+            std::vector<Range> ranges;
             int64_t begin = 0;
             for (size_t i = 0; i < n.output_count(); ++i) {
-              const auto width = n.output(i) ? n.output(i)->tensor_type().dim(-1).constant() : std::nullopt;
-              if (!width) return m.refuse("split", "its sizes are not constants");
-              parts.push_back(cut_heads(m, b, begin, begin + *width));
-              begin += *width;
+              const int64_t axis = given < 0 ? given + rank : given;
+              const auto size =
+                  n.output(i) ? n.output(i)->tensor_type().dim(static_cast<int>(axis)).constant() : std::nullopt;
+              if (!size) return m.refuse("split", "its sizes are not constants");
+              ranges.push_back({axis, begin, begin + *size});
+              begin += *size;
             }
-            Outcome outcome(parts[0]);
-            for (size_t i = 1; i < parts.size(); ++i) outcome.also(n.output(i), parts[i]);
+            const SplitProjection whole(m);
+            if (const std::string reason = whole.why_not(ranges); !reason.empty()) return m.refuse("heads", reason);
+            Outcome outcome(whole.cut(b, ranges[0]));
+            for (size_t i = 1; i < ranges.size(); ++i) outcome.also(n.output(i), whole.cut(b, ranges[i]));
             return outcome;
           }};
 }
 
 pattern::Rule slice_of_heads() {
-  return {"normalize_packed_projection", Op("Slice", "slice").further_inputs()(packed_heads()),
+  return {"normalize_packed_projection", Op("Slice", "slice").further_inputs()(split_projection()),
           [](const Match& m, Builder& b) -> Outcome {
-            if (const std::string reason = why_not_heads(m); !reason.empty()) return m.refuse("heads", reason);
-            if (!all_users_slice(*m["transposed"], m.inference()))
-              return m.refuse("transposed", "is also used as a whole");
-            const auto range = range_of_last_axis(*m.node("slice"), m.inference());
-            return cut_heads(m, b, range->begin, range->end);
+            const auto range = range_of(*m.node("slice"), m.inference());
+            if (!range) return m.refuse("slice", "its range is not constant, or is of several axes");
+            const SplitProjection whole(m);
+            if (const std::string reason = whole.why_not({*range}); !reason.empty()) return m.refuse("heads", reason);
+            return whole.cut(b, *range);
+          }};
+}
+
+pattern::Rule gather_of_heads() {
+  return {"normalize_packed_projection", Op("Gather", "gather")(split_projection(), pattern::scalar("index")),
+          [](const Match& m, Builder& b) -> Outcome {
+            const Value& from = *m.node("gather")->input(0);
+            const int rank = from.tensor_type().rank();
+            if (rank < 0 || m["index"]->tensor_type().rank() != 0)
+              return m.refuse("gather", "does not select one of the operands");
+            const int64_t given = m.node("gather")->attr_int("axis", 0), axis = given < 0 ? given + rank : given;
+            const auto size = from.tensor_type().dim(static_cast<int>(axis)).constant();
+            auto index = static_cast<int64_t>(*m.number("index"));
+            if (size && index < 0) index += *size;
+            if (!size || index < 0 || index >= *size) return m.refuse("index", "is not known to be within the axis");
+            const Range range{axis, index, index + 1, true};
+            const SplitProjection whole(m);
+            if (const std::string reason = whole.why_not({range}); !reason.empty()) return m.refuse("heads", reason);
+            return whole.cut(b, range);
           }};
 }
 
@@ -305,7 +383,8 @@ pattern::Rule transposed_scale() {
 namespace rules {
 
 std::vector<pattern::Rule> projection_forms() {
-  return {unbound(), sliced_off(), gathered(), sliced(), split(), split_of_heads(), slice_of_heads()};
+  return {unbound(), sliced_off(), gather_of_heads(), gathered(),
+          sliced(),  split(),      split_of_heads(),  slice_of_heads()};
 }
 
 }  // namespace rules

@@ -70,21 +70,42 @@ pattern::Rule time_first(bool swapped) {
           }};
 }
 
-// And back: (B H, T, E) -> (T, B H, E) -> (T, B, H E)
+// And back: (B H, T, E) -> (T, B H, E) -> (T, B, H E), or (T B, H E)
 pattern::Rule back_to_time_first() {
   Pat transposed = Op("Transpose").attr("perm", {1, 0, 2})(any("x"));
   return {"normalize_transpose", Op("Reshape", "merged")(transposed, any()), [](const Match& m, Builder& b) -> Outcome {
             const Dims *x = dims(m["x"]), *merged = dims(m["merged"]);
-            if (!x || !merged || x->size() != 3 || merged->size() != 3 || !((*x)[1] == (*merged)[0]))
-              return m.refuse("merged", "does not merge heads");
-            const auto heads = head_sizes((*merged)[2], (*x)[2]);
+            if (!x || !merged || x->size() != 3 || merged->empty()) return m.refuse("merged", "does not merge heads");
+            const auto heads = head_sizes(merged->back(), (*x)[2]);
             if (!heads || heads->count == 1) return m.refuse("merged", "does not merge heads");
+            const bool keeps_time = merged->size() == 3 && (*x)[1] == (*merged)[0];
+            // Rows of the batch alone, each of all heads.
+            const bool whole_rows = Dim::floor_divide((*x)[0], heads->count) * heads->count == (*x)[0];
+            if (!keeps_time && !(merged->size() == 2 && whole_rows)) return m.refuse("merged", "does not merge heads");
             Value* target =
                 b.op("Concat", {b.integers({-1, heads->count}), size_of_axis(b, m["x"], 1), b.integers({heads->width})},
                      {{"axis", int64_t{0}}});
             Value* split = b.transpose(b.op("Reshape", {m["x"], target}), {2, 0, 1, 3});
-            return b.reshape(split, {0, 0, heads->count * heads->width});
+            Value* states = b.reshape(split, {0, 0, heads->count * heads->width});
+            return keeps_time ? states : b.reshape(states, {-1, heads->count * heads->width});
           }};
+}
+
+// The only axis of a Squeeze or Unsqueeze, counted from the front of the larger of its shapes.
+std::optional<int64_t> only_axis(const Node& n, const Inference& inference) {
+  std::vector<int64_t> axes = n.attr_ints("axes");
+  if (n.input(1)) axes = inference.constant_integers(n.input(1)).value_or(std::vector<int64_t>{});
+  const int rank = (n.is("Squeeze") ? n.input(0) : n.output())->tensor_type().rank();
+  if (axes.size() != 1 || rank < 0) return std::nullopt;
+  return axes[0] < 0 ? axes[0] + rank : axes[0];
+}
+
+// `perm` without `axis` of what is transposed.
+std::vector<int64_t> without_axis(const std::vector<int64_t>& perm, int64_t axis) {
+  std::vector<int64_t> rest;
+  for (const int64_t p : perm)
+    if (p != axis) rest.push_back(p > axis ? p - 1 : p);
+  return rest;
 }
 
 // Squeeze(Transpose(Unsqueeze(x))) of one axis is a Transpose of x.
@@ -93,22 +114,47 @@ pattern::Rule unsqueezed_transpose() {
   Pat transposed = Op("Transpose", "transposed").shared()(unsqueezed);
   return {"normalize_transpose", Op("Squeeze", "squeezed").further_inputs()(transposed),
           [](const Match& m, Builder& b) -> Outcome {
-            const auto axis = [&](const char* name) -> std::optional<int64_t> {
-              const Node& n = *m.node(name);
-              std::vector<int64_t> axes = n.attr_ints("axes");
-              if (n.input(1)) axes = m.inference().constant_integers(n.input(1)).value_or(std::vector<int64_t>{});
-              const int rank = m["transposed"]->tensor_type().rank();
-              if (axes.size() != 1 || rank < 0) return std::nullopt;
-              return axes[0] < 0 ? axes[0] + rank : axes[0];
-            };
-            const auto added = axis("unsqueezed"), removed = axis("squeezed");
+            const auto added = only_axis(*m.node("unsqueezed"), m.inference()),
+                       removed = only_axis(*m.node("squeezed"), m.inference());
             const std::vector<int64_t> perm = m.node("transposed")->attr_ints("perm");
             if (!added || !removed || perm.empty() || perm[static_cast<size_t>(*removed)] != *added)
               return m.refuse("squeezed", "does not take away the axis that was added");
-            std::vector<int64_t> rest;
-            for (const int64_t p : perm)
-              if (p != *added) rest.push_back(p > *added ? p - 1 : p);
-            return b.transpose(m["x"], rest);
+            return b.transpose(m["x"], without_axis(perm, *added));
+          }};
+}
+
+constexpr int kRankOfPackedHeads = 5;  // (B, T, H, 1, E), a part of packed projections
+
+// Squeeze(Transpose(x)) = Transpose(Squeeze(x))
+pattern::Rule squeezed_transpose() {
+  return {"normalize_transpose",
+          Op("Squeeze", "squeezed").further_inputs()(Op("Transpose", "transposed").shared()(any("x"))),
+          [](const Match& m, Builder& b) -> Outcome {
+            const auto removed = only_axis(*m.node("squeezed"), m.inference());
+            const std::vector<int64_t> perm = m.node("transposed")->attr_ints("perm");
+            if (!removed || perm.size() != kRankOfPackedHeads)
+              return m.refuse("squeezed", "does not take away one of five axes");
+            const int64_t axis = perm[static_cast<size_t>(*removed)];
+            return b.transpose(b.squeeze(m["x"], {axis}), without_axis(perm, axis));
+          }};
+}
+
+// Squeeze(Reshape(x)) = Reshape(x)
+pattern::Rule squeezed_reshape() {
+  return {"normalize_reshape",
+          Op("Squeeze", "squeezed").further_inputs()(Op("Reshape", "reshaped").shared()(any("x"), any())),
+          [](const Match& m, Builder& b) -> Outcome {
+            const Dims *x = dims(m["x"]), *reshaped = dims(m["reshaped"]), *result = dims(m["squeezed"]);
+            if (!x || !reshaped || !result || reshaped->size() != kRankOfPackedHeads || result->size() != 4)
+              return m.refuse("squeezed", "does not take away one of five axes");
+            std::vector<int64_t> target;
+            for (size_t i = 0; i < result->size(); ++i) {
+              const auto size = (*result)[i].constant();
+              const bool kept = i < x->size() && (*result)[i] == (*x)[i];
+              if (!kept && !(size && *size > 0)) return m.refuse("reshaped", "gives sizes that are not constants");
+              target.push_back(size && *size > 0 ? *size : 0);
+            }
+            return b.reshape(m["x"], target);
           }};
 }
 
@@ -117,7 +163,8 @@ pattern::Rule unsqueezed_transpose() {
 namespace rules {
 
 std::vector<pattern::Rule> transpose_forms() {
-  return {key_round_trip(), time_first(false), time_first(true), back_to_time_first(), unsqueezed_transpose()};
+  return {key_round_trip(),       time_first(false),    time_first(true),  back_to_time_first(),
+          unsqueezed_transpose(), squeezed_transpose(), squeezed_reshape()};
 }
 
 }  // namespace rules

@@ -22,6 +22,9 @@ size_t fold_constants(PassContext&);
 // Integers that inference knows as expressions over sizes of inputs are computed from these inputs alone, so that
 // Shape of an inner value neither keeps it alive nor orders work.
 size_t simplify_shapes(PassContext&);
+// Sizes of inputs that a Reshape of the outermost graph forces to be equal, or to be a number, become so. (An input
+// without elements would not be forced.)
+size_t tie_sizes(PassContext&);
 // Calls of model-local functions by their bodies.
 size_t inline_functions(PassContext&);
 // If with a condition that is known, by the branch.

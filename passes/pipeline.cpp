@@ -28,6 +28,7 @@ constexpr Pass kPipeline[] = {
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
     {"raise_attention", "Attention operators of other domains become ours.", raise_attention},
     {"inline_static_if", "Replaces an If whose condition is known by its branch.", inline_static_if},
+    {"tie_sizes", "Sizes of inputs under two names that a Reshape forces to be one get one name.", tie_sizes},
     {"simplify_shapes", "Computes integers that depend on sizes of inputs from these alone.", simplify_shapes},
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
     {"normalize_forms", "Rewrites spellings of exporters to the one that the fusion rules know.", normalize_forms},

@@ -1,0 +1,128 @@
+// Sizes of inputs that a Reshape forces to be equal, or to be a number:  (S, B, E) -> (S, H C, E / H) needs B = C
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "ops/infer/infer.h"
+#include "passes/passes.h"
+
+namespace attune {
+namespace {
+
+using Bindings = std::map<std::string, Dim, std::less<>>;
+
+// Both shapes of a Reshape whose sizes are all written out; nothing where one is left to be inferred.
+std::optional<Dims> written_target(const Node& reshape, const Inference& inference) {
+  const auto& from = reshape.input(0)->tensor_type().shape;
+  auto target = reshape.input(1) ? inference.integers(reshape.input(1)) : std::nullopt;
+  if (!from || !target) return std::nullopt;
+  for (size_t i = 0; i < target->size(); ++i) {
+    Dim& d = (*target)[i];
+    if (!d.known() || d.is(-1)) return std::nullopt;
+    if (!d.is(0)) continue;
+    if (reshape.attr_int("allowzero", 0) != 0 || i >= from->size()) return std::nullopt;
+    d = (*from)[i];
+  }
+  return target;
+}
+
+struct Product {
+  std::vector<std::string> symbols;
+  int64_t factor = 1;
+};
+
+std::optional<Product> product_of(const Dims& dims) {
+  Dim product = 1;
+  for (const Dim& d : dims) product = product * d;
+  const auto summands = product.summands();
+  if (!summands || summands->size() != 1 || summands->front().factor == 0) return std::nullopt;
+  return Product{summands->front().symbols, summands->front().factor};
+}
+
+void cancel(Product& a, Product& b) {
+  for (auto it = a.symbols.begin(); it != a.symbols.end();) {
+    const auto other = std::find(b.symbols.begin(), b.symbols.end(), *it);
+    if (other == b.symbols.end()) {
+      ++it;
+      continue;
+    }
+    b.symbols.erase(other);
+    it = a.symbols.erase(it);
+  }
+}
+
+class Equations {
+ public:
+  explicit Equations(const Graph& graph) {
+    for (const Value* input : graph.inputs()) {
+      if (!input->tensor_type().shape) continue;
+      for (const Dim& d : *input->tensor_type().shape)
+        if (const std::string s = d.as_symbol(); !s.empty() && !rank_.contains(s)) rank_.emplace(s, rank_.size());
+    }
+  }
+
+  // The symbol that `a` = `b` determines, and its value. Of two, the one that inputs have first stays.
+  std::optional<std::pair<std::string, Dim>> solve(Product a, Product b) const {
+    cancel(a, b);
+    if (a.symbols.size() < b.symbols.size()) std::swap(a, b);
+    if (a.symbols.size() != 1 || !rank_.contains(a.symbols[0])) return std::nullopt;
+    if (b.symbols.empty()) {
+      if (b.factor % a.factor != 0) return std::nullopt;
+      return std::pair(a.symbols[0], Dim(b.factor / a.factor));
+    }
+    if (b.symbols.size() != 1 || a.factor != b.factor || !rank_.contains(b.symbols[0])) return std::nullopt;
+    std::string kept = a.symbols[0], tied = b.symbols[0];
+    if (rank_.at(tied) < rank_.at(kept)) std::swap(kept, tied);
+    return std::pair(tied, Dim::symbol(kept));
+  }
+
+ private:
+  std::map<std::string, size_t> rank_;
+};
+
+void substitute(Graph& graph, const Bindings& bindings) {
+  const auto apply = [&](Value& v) {
+    ValueType type = v.type();
+    if (!type.tensor.shape) return;
+    for (Dim& d : *type.tensor.shape)
+      if (d.known() && !d.constant()) d = d.substitute(bindings);
+    v.set_type(std::move(type));
+  };
+  for (Value* v : graph.inputs()) apply(*v);
+  for (Node* n : graph.topological_order())
+    for (size_t i = 0; i < n->output_count(); ++i)
+      if (n->output(i)) apply(*n->output(i));
+}
+
+}  // namespace
+
+size_t tie_sizes(PassContext& context) {
+  Graph& graph = *context.model.graph;
+  size_t changes = 0;
+  for (bool changed = true; changed;) {
+    changed = false;
+    const Inference inference(context.model);
+    const Equations equations(graph);
+    for (const Node* n : graph.topological_order()) {
+      if (!n->is("Reshape") || !n->input(0)) continue;
+      const auto target = written_target(*n, inference);
+      const auto from = target ? product_of(*n->input(0)->tensor_type().shape) : std::nullopt;
+      const auto to = from ? product_of(*target) : std::nullopt;
+      const auto solved = to ? equations.solve(*from, *to) : std::nullopt;
+      if (!solved) continue;
+      context.report.notes.push_back(fmt::format("size '{}' of inputs is always {}: {} reshapes {} to {}",
+                                                 solved->first, solved->second.to_string(), n->label(),
+                                                 to_string(*n->input(0)->tensor_type().shape), to_string(*target)));
+      substitute(graph, Bindings{{solved->first, solved->second}});
+      changed = true;
+      ++changes;
+      break;
+    }
+  }
+  return changes;
+}
+
+}  // namespace attune

@@ -1,0 +1,87 @@
+// Sizes of inputs that a Reshape forces to be equal, or to be a number.
+#include <gtest/gtest.h>
+
+#include "graph/io/text.h"
+#include "ops/infer/infer.h"
+#include "passes/passes.h"
+
+namespace attune {
+namespace {
+
+struct Tied {
+  size_t changes;
+  std::string x, y;  // the shapes of the inputs
+  std::vector<std::string> notes;
+};
+
+Tied tie(const std::string& text) {
+  Model model = parse_model(text);
+  Report report;
+  const PassOptions options;
+  PassContext context{model, report, options};
+  const size_t changes = tie_sizes(context);
+  const auto inputs = model.graph->inputs();
+  return {changes, to_string(*inputs[0]->tensor_type().shape), to_string(*inputs[1]->tensor_type().shape),
+          report.notes};
+}
+
+// Reshapes y, of shape (S,C,8), to a target of `batch`, the first size of x, and `length`, the first size of y.
+Tied tie_target(const std::string& target, const std::string& attributes = "") {
+  return tie(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,T,8] x, float[S,C,8] y) => (float[P,Q,R] z)
+    <int64[1] zero = {0}, int64[1] rest = {-1}, int64[1] two = {2}, int64[1] three = {3}, int64[1] four = {4},
+     int64[1] five = {5}>
+    { sx = Shape (x)
+      sy = Shape (y)
+      batch = Gather (sx, zero)
+      length = Gather (sy, zero) )" +
+             target + "\n z = Reshape " + attributes + " (y, target) }");
+}
+
+// Keys of a batch under another name are split into heads of the queries' batch.
+TEST(TieSizes, BatchesThatAReshapeMakesEqual) {
+  const Tied t = tie_target("heads = Mul (batch, two) target = Concat <axis = 0> (length, heads, four)");
+  EXPECT_EQ(t.changes, 1U);
+  EXPECT_EQ(t.x, "(B,T,8)");
+  EXPECT_EQ(t.y, "(S,B,8)");
+  ASSERT_EQ(t.notes.size(), 1U);
+  EXPECT_NE(t.notes[0].find("size 'C' of inputs is always B"), std::string::npos) << t.notes[0];
+}
+
+// TorchScript writes the length that it traced into the target.
+TEST(TieSizes, LengthThatWasTraced) {
+  const Tied t = tie(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,T,8] x, float[S,B,8] y) => (float[P,Q,R] z)
+    <int64[1] zero = {0}, int64[1] two = {2}, int64[1] four = {4}, int64[1] five = {5}>
+    { s = Shape (x)
+      batch = Gather (s, zero)
+      heads = Mul (batch, two)
+      target = Concat <axis = 0> (five, heads, four)
+      z = Reshape (y, target) })");
+  EXPECT_EQ(t.y, "(5,B,8)");
+}
+
+TEST(TieSizes, ZeroCopiesTheSizeUnlessItIsAllowed) {
+  const std::string target = "heads = Mul (batch, two) target = Concat <axis = 0> (zero, heads, four)";
+  EXPECT_EQ(tie_target(target).y, "(S,B,8)");
+  EXPECT_EQ(tie_target(target, "<allowzero = 1>").changes, 0U);
+}
+
+TEST(TieSizes, EquationsThatDetermineNoSizeAreLeft) {
+  EXPECT_EQ(tie_target("heads = Mul (batch, two) target = Concat <axis = 0> (heads, rest, four)").changes, 0U);
+  EXPECT_EQ(tie_target("heads = Mul (batch, three) target = Concat <axis = 0> (length, heads, four)").changes, 0U);
+  EXPECT_EQ(tie_target("heads = Add (batch, two) target = Concat <axis = 0> (length, heads, four)").changes, 0U);
+  EXPECT_EQ(tie_target("target = Concat <axis = 0> (batch, five, four)").changes, 0U);
+}
+
+// A Reshape in a body may never run.
+TEST(TieSizes, BodiesForceNothing) {
+  const Tied t = tie(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B] x, float[S,8] y, bool c) => (float[P,Q] z) <int64[2] five = {5, 8}>
+    { z = If (c) <then_branch = a () => (float[P,Q] v) { v = Reshape (y, five) },
+                  else_branch = b () => (float[P,Q] w) { w = Identity (y) }> })");
+  EXPECT_EQ(t.changes, 0U);
+}
+
+}  // namespace
+}  // namespace attune
