@@ -192,7 +192,7 @@ template <Storage kStorage, Dot kDot, size_t kRows, size_t kPanels, size_t kSums
 HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
   const DF df;
   constexpr size_t kStep = kStorage == Storage::kInt8 ? 4 : 8, kStepBytes = kPanel * 4;
-  constexpr size_t kAhead = 4096;  // bytes of a panel that are fetched before they are needed
+  constexpr size_t kAhead = 8192;  // bytes of a panel that are fetched before they are needed
   const PanelWeights& weights = *b.w;
   const auto padded = static_cast<size_t>(weights.padded_inner());
   const auto blocks = static_cast<size_t>(b.int8_x.blocks);
@@ -215,16 +215,20 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
 #pragma GCC unroll 4
     for (size_t i = 0; i < kPanels * kVectors; ++i) total[i / kVectors][r][i % kVectors] = hn::Zero(df);
   }
+  const size_t panel_bytes = padded / kStep * kStepBytes;
   size_t k = 0, offset = 0;
   for (size_t block = 0; block < blocks; ++block) {
     BlockSums<kStorage, kDot, kRows, kPanels, kSums> sums;
     sums.start(starts + block, blocks);
     const size_t end = std::min(padded, k + block_rows);
-    for (; k + kSums * kStep <= end; k += kSums * kStep, offset += kSums * kStepBytes)
+    for (; k + kSums * kStep <= end; k += kSums * kStep, offset += kSums * kStepBytes) {
+      // Behind the end of a panel comes the panel kPanels further on.
+      const size_t fetched = offset + kAhead + (offset + kAhead < panel_bytes ? 0 : (kPanels - 1) * panel_bytes);
       for (size_t s = 0; s < kSums; ++s) {
-        for (size_t q = 0; q < kPanels; ++q) hwy::Prefetch(w[q] + offset + s * kStepBytes + kAhead);
+        for (size_t q = 0; q < kPanels; ++q) hwy::Prefetch(w[q] + fetched + s * kStepBytes);
         sums.add(s, w, offset + s * kStepBytes, x, k + s * kStep);
       }
+    }
     for (; k < end; k += kStep, offset += kStepBytes) sums.add(0, w, offset, x, k);
     if (grouped) {
       const float* scales[kPanels];

@@ -44,16 +44,21 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
   constexpr int64_t kRowBytes = kPanel * (kStorage == Storage::kFloat32 ? 4 : 2);
   constexpr int64_t kAhead = 4096;  // bytes of a panel that are fetched before they are needed
   constexpr bool kFetches = kRows > 1 || kStorage != Storage::kFloat32;  // one row is read as fast without (measured)
+  const int64_t panel_bytes = inner * kRowBytes;
   VF sum[kPanels][kRows][kVectors];
   const std::byte* panel[kPanels];
   for (size_t q = 0; q < kPanels; ++q) {
-    panel[q] = b.panels + (p - b.first_panel + static_cast<int64_t>(q)) * inner * kRowBytes;
+    panel[q] = b.panels + (p - b.first_panel + static_cast<int64_t>(q)) * panel_bytes;
     for (size_t r = 0; r < kRows; ++r)
       for (size_t v = 0; v < kVectors; ++v) sum[q][r][v] = hn::Zero(df);
   }
   for (int64_t k = 0; k < inner; ++k) {
-    if constexpr (kFetches)
-      for (size_t q = 0; q < kPanels; ++q) hwy::Prefetch(panel[q] + k * kRowBytes + kAhead);
+    if constexpr (kFetches) {
+      // Behind the end of a panel comes the panel kPanels further on.
+      const int64_t at = k * kRowBytes + kAhead,
+                    fetched = at + (at < panel_bytes ? 0 : (static_cast<int64_t>(kPanels) - 1) * panel_bytes);
+      for (size_t q = 0; q < kPanels; ++q) hwy::Prefetch(panel[q] + fetched);
+    }
     if constexpr (kPanels * kVectors <= kRows) {
       // One broadcast at a time: the accumulators leave few registers.
       VF w[kPanels][kVectors];
