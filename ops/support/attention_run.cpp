@@ -84,8 +84,9 @@ AttentionOutputs run_attention(const AttentionConfig& config, AttentionOperands&
   Tensor values =
       resolve_cache(std::move(operands.past_value), value, wanted.present_value, p.past_rows, p.values, pool);
   const int64_t b = p.batch, h = p.heads, t = p.query_length, f = p.value_width;
-  out.context = Tensor::allocate(p.type, p.split_query ? Shape{b, h, t, f} : Shape{b, t, h * f}, pool);
-  p.context = view_heads(out.context, h, "context");
+  const Shape context = p.split_query ? Shape{b, h, t, f} : Shape{b, t, h * f};
+  if (!wanted.call) out.context = Tensor::allocate(p.type, context, pool);
+  p.context = view_heads(wanted.call ? wanted.call->output(0, p.type, context) : out.context, h, "context");
   if (wanted.weights) {
     const int64_t rows = config.weights == AttentionWeights::kHeadMean ? 1 : h;
     out.weights = Tensor::allocate(p.type, {b, rows, t, p.key_length}, pool);

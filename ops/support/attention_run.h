@@ -11,14 +11,15 @@ namespace attune {
 // Outputs besides the context that are wanted.
 struct AttentionWanted {
   bool present_key = false, present_value = false, weights = false, next_position = false;
+  KernelCall* call = nullptr;  // whose output 0 the context is written to, if it isn't null
 
   // Of outputs 1 to 4 of a call, in this order.
-  static AttentionWanted of(const KernelCall& call) {
-    return {call.wants(1), call.wants(2), call.wants(3), call.wants(4)};
+  static AttentionWanted of(KernelCall& call) {
+    return {call.wants(1), call.wants(2), call.wants(3), call.wants(4), &call};
   }
 };
 
-// Undefined: not wanted. Presents may be strided.
+// Undefined: not wanted, or a context that was written to the call. Presents may be strided.
 struct AttentionOutputs {
   Tensor context, present_key, present_value, weights, next_position;
 
