@@ -1,4 +1,5 @@
 // Single operators of ai.attune, for hosts that are written in Python.
+#include <fmt/format.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -38,7 +39,13 @@ Attributes to_attributes(const OperatorSignature& s, const nb::dict& given) {
   Attributes out;
   for (const AttributeSignature& a : s.attributes) {
     const nb::str name(a.name.data(), a.name.size());
-    if (given.contains(name) && !given[name].is_none()) out.emplace(a.name, to_attribute(a.kind, given[name]));
+    if (!given.contains(name) || given[name].is_none()) continue;
+    try {
+      out.emplace(a.name, to_attribute(a.kind, given[name]));
+    } catch (const std::bad_cast&) {
+      throw Error(Error::Kind::kInvalidModel, fmt::format("{}: attribute '{}' is {}", s.name, a.name,
+                                                          nb::cast<std::string>(nb::repr(given[name]))));
+    }
   }
   return out;
 }

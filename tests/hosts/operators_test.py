@@ -76,6 +76,14 @@ def test_a_wrong_node_is_an_error_with_a_reason(host):
         host.load(model)(case.feed)
 
 
+def test_an_attribute_of_another_type_is_an_error_with_a_reason(host):
+    case = CASES["attention_plain_float32"]
+    model = case.model()
+    model.graph.node[0].attribute.add(name="num_heads", type=3, s=b"three")
+    with pytest.raises(Exception, match="num_heads"):
+        host.load(model)(case.feed)
+
+
 def test_an_integer_mask_is_an_error_with_a_reason(host):
     case = CASES["attention_bool_mask_float32"]
     model = case.model()

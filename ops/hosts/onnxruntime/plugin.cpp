@@ -127,29 +127,31 @@ std::string port_name(const Api* api, const KernelInfo* info, Slot slot, size_t 
   return text;
 }
 
-// Attribute `a` of the node, if it is there.
-std::optional<Attribute> read_attribute(const Api* api, const KernelInfo* info, const AttributeSignature& a) {
-  const std::string name(a.name);
+using AttributeKind = AttributeSignature::Kind;
+
+// The attribute of that name if the node has it, of that kind.
+std::optional<Attribute> read_attribute(const Api* api, const KernelInfo* info, const std::string& name,
+                                        AttributeKind kind) {
   const auto absent = [&](Status* s) {
     if (s) call<kReleaseStatus, void(Status*)>(api, s);
     return s != nullptr;
   };
-  switch (a.kind) {
-    case AttributeSignature::Kind::kInt: {
+  switch (kind) {
+    case AttributeKind::kInt: {
       int64_t v = 0;
       if (absent(call<kKernelInfoGetAttributeInt64, Status*(const KernelInfo*, const char*, int64_t*)>(
               api, info, name.c_str(), &v)))
         return std::nullopt;
       return v;
     }
-    case AttributeSignature::Kind::kFloat: {
+    case AttributeKind::kFloat: {
       float v = 0;
       if (absent(call<kKernelInfoGetAttributeFloat, Status*(const KernelInfo*, const char*, float*)>(api, info,
                                                                                                      name.c_str(), &v)))
         return std::nullopt;
       return v;
     }
-    case AttributeSignature::Kind::kString: {
+    case AttributeKind::kString: {
       size_t size = 0;
       using F = Status*(const KernelInfo*, const char*, char*, size_t*);
       absent(call<kKernelInfoGetAttributeString, F>(api, info, name.c_str(), static_cast<char*>(nullptr), &size));
@@ -159,7 +161,7 @@ std::optional<Attribute> read_attribute(const Api* api, const KernelInfo* info, 
       v.resize(std::strlen(v.c_str()));
       return v;
     }
-    case AttributeSignature::Kind::kInts: {
+    case AttributeKind::kInts: {
       size_t size = 0;
       using F = Status*(const KernelInfo*, const char*, int64_t*, size_t*);
       absent(
@@ -229,6 +231,23 @@ class HostWorkers : public Workers {
   const KernelContext* context_;
 };
 
+Attributes read_attributes(const Api* api, const KernelInfo* info, const OperatorSignature& signature) {
+  Attributes attributes;
+  for (const AttributeSignature& a : signature.attributes) {
+    const std::string name(a.name);
+    if (auto value = read_attribute(api, info, name, a.kind)) {
+      attributes.emplace(a.name, std::move(*value));
+      continue;
+    }
+    // The host only tells that there is none of this kind.
+    for (const auto other : {AttributeKind::kInt, AttributeKind::kFloat, AttributeKind::kString, AttributeKind::kInts})
+      if (other != a.kind && read_attribute(api, info, name, other))
+        throw Error(Error::Kind::kInvalidModel,
+                    fmt::format("{}: attribute '{}' is of another type", signature.name, name));
+  }
+  return attributes;
+}
+
 std::string node_name(const Api* api, const KernelInfo* info) {
   size_t size = 0;
   using F = Status*(const KernelInfo*, char*, size_t*);
@@ -261,10 +280,7 @@ HostedNode hosted_node(const HostOp& op, const Api* api, const KernelInfo* info)
   std::vector<bool> outputs;
   for (size_t i = 0; i < output_count; ++i)
     outputs.push_back(!port_name(api, info, kKernelInfoGetOutputName, i).empty());
-  Attributes attributes;
-  for (const AttributeSignature& a : op.signature->attributes)
-    if (auto value = read_attribute(api, info, a)) attributes.emplace(a.name, std::move(*value));
-  return {*op.signature, node_name(api, info), std::move(inputs), outputs, std::move(attributes)};
+  return {*op.signature, node_name(api, info), std::move(inputs), outputs, read_attributes(api, info, *op.signature)};
 }
 
 // A node of a session. Stateless between calls; any number of threads may call run().

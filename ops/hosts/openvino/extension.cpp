@@ -1,5 +1,6 @@
 // libattune_openvino.so: the operators of ai.attune for OpenVINO (core.add_extension), from ONNX files and from
 // OpenVINO's own.
+#include <openvino/core/except.hpp>
 #include <openvino/core/extension.hpp>
 #include <openvino/core/op_extension.hpp>
 #include <openvino/frontend/extension.hpp>
@@ -48,7 +49,13 @@ ov::OutputVector convert(const OperatorSignature& signature, const ov::frontend:
     positions.push_back(static_cast<int64_t>(i));
   }
   Attributes attributes;
-  for (const AttributeSignature& a : signature.attributes) read_attribute(node, a, attributes);
+  for (const AttributeSignature& a : signature.attributes) {
+    try {
+      read_attribute(node, a, attributes);
+    } catch (const std::exception& e) {
+      OPENVINO_THROW("attune: ", signature.name, ": attribute '", a.name, "': ", e.what());
+    }
+  }
   return std::make_shared<HostedOp>(signature, inputs, std::move(positions), std::move(attributes))->outputs();
 }
 
