@@ -20,8 +20,10 @@ bool LinearWeights::serves(const Tensor& weights) {
 namespace {
 
 PanelWeights pack(const ConstantWeights& w, bool int8_activations) {
-  return w.scales.defined() ? PanelWeights::pack_quantized(w.values, w.transposed, w.scales, w.group, int8_activations)
-                            : PanelWeights::pack(w.values, w.transposed);
+  if (w.scales.defined())
+    return PanelWeights::pack_quantized(w.values, w.transposed, w.scales, w.group, int8_activations);
+  return int8_activations ? PanelWeights::pack_int16(w.values, w.transposed)
+                          : PanelWeights::pack(w.values, w.transposed);
 }
 
 PanelWeights pack(const std::vector<ConstantWeights>& side_by_side, bool int8_activations) {
@@ -86,13 +88,14 @@ LinearWeights::LinearWeights(const std::vector<ConstantWeights>& side_by_side, c
     plain_ = side_by_side.front().values;
     return;
   }
-  const bool int8 = side_by_side.front().scales.defined() && options.int8_activations;
-  PanelSource source{{}, transposed_, side_by_side.front().group, int8};
+  const ConstantWeights& first = side_by_side.front();
+  const bool rounds = options.int8_activations && (first.scales.defined() || is_half(first.values.type()));
+  PanelSource source{{}, transposed_, first.group, rounds};
   for (const ConstantWeights& w : side_by_side) {
     source.tensors.push_back(w.values);
     if (w.scales.defined()) source.tensors.push_back(w.scales);
   }
-  const auto pack_all = [&] { return pack(side_by_side, int8); };
+  const auto pack_all = [&] { return pack(side_by_side, rounds); };
   panels_ = options.panel_store ? options.panel_store->panels(source, pack_all) : share_panels(source, pack_all);
 }
 

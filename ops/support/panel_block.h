@@ -5,11 +5,11 @@
 
 namespace attune {
 
-// Rows of x rounded to 8 bits: values[r * padded_inner + ...], in the order of the weights' stored rows, zero where
-// these are padding; a block of PanelWeights::activation_block() rows has the scale and the start (minus the weights'
-// stored offset times the sum of the values) at [r * blocks + block].
+// Rows of x rounded to 8 bits, or 13 stored in 16, for weights stored so: value r * padded_inner + ..., in the order of
+// the weights' stored rows, zero where these are padding; a block of PanelWeights::activation_block() rows has the
+// scale and the start (minus the weights' stored offset times the sum of the values) at [r * blocks + block].
 struct Int8Rows {
-  int8_t* values = nullptr;
+  std::byte* values = nullptr;
   float* scales = nullptr;
   int32_t* starts = nullptr;
   int64_t blocks = 0;
@@ -31,9 +31,10 @@ struct PanelBlock {
 
 // Rounds rows [begin, end) of b.x into b.int8_x.
 void quantize_rows(const PanelBlock& b, int64_t begin, int64_t end);
-// Panels [begin, end) of the product of `rows` rows of b.int8_x. vnni: with vpdpbusd, where has_vnni().
+// Panels [begin, end) of the product of `rows` rows of b.int8_x. vnni: with vpdpbusd or vpdpwssd, where has_vnni().
 void multiply_int8(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end, bool vnni);
-// The processor multiplies and adds four bytes at once (AVX512-VNNI or AVX-VNNI, for the instruction set in use).
+// The processor multiplies and adds four bytes, or two words, at once (AVX512-VNNI or AVX-VNNI, for the instruction set
+// in use).
 bool has_vnni();
 
 }  // namespace attune

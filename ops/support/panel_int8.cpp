@@ -1,4 +1,4 @@
-// Products of int8 and int4 panels with rows that are rounded to 8 bits, exact in 32 bits within a block of rows.
+// Products of panels of integers with rows that are rounded to integers, exact in 32 bits within a block of rows.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/support/panel_int8.cpp"
 #include <hwy/foreach_target.h>
@@ -23,13 +23,16 @@ using Storage = PanelWeights::Storage;
 using DI = hn::Rebind<int32_t, DF>;
 using VI = hn::Vec<DI>;
 
-// Four bytes to a lane: those of one column of the weights (unsigned), or four values of x (signed) in all lanes.
-// How they are multiplied and added to a lane of 32 bits:
+// Four bytes to a lane: those of one column of the weights (unsigned), or four values of x (signed) in all lanes; or
+// two words, both signed. How they are multiplied and added to a lane of 32 bits:
 enum class Dot {
   kVnni,      // vpdpbusd
   kPairs,     // vpmaddubsw, whose sums of two fit in 16 bits if the weights have 7 bits at most
   kWide,      // bytes widened to 16 bits, so that nothing can saturate
   kPortable,  // one after the other
+  kWordVnni,  // vpdpwssd
+  kWords,     // vpmaddwd
+  kPortableWords,
 };
 
 template <Dot kDot>
@@ -51,7 +54,7 @@ HWY_INLINE Bytes<kDot> weight_bytes(VI lanes) {
 }
 
 template <Dot kDot>
-HWY_INLINE Bytes<kDot> x_bytes(const int8_t* four) {
+HWY_INLINE Bytes<kDot> x_bytes(const std::byte* four) {
   const DI d;
   int32_t bits;
   std::memcpy(&bits, four, 4);
@@ -90,6 +93,23 @@ HWY_INLINE VI add_dots(VI sum, const Bytes<kDot>& w, const Bytes<kDot>& x) {
     return hn::Add(hn::Add(sum, VI{_mm256_madd_epi16(w.even.raw, x.even.raw)}),
                    VI{_mm256_madd_epi16(w.odd.raw, x.odd.raw)});
 #endif
+  } else if constexpr (kDot == Dot::kWordVnni) {
+#if HWY_TARGET == HWY_AVX3
+    asm("vpdpwssd %2, %1, %0" : "+v"(sum.raw) : "v"(w.even.raw), "v"(x.even.raw));
+#elif HWY_TARGET == HWY_AVX2
+    asm("%{vex%} vpdpwssd %2, %1, %0" : "+x"(sum.raw) : "x"(w.even.raw), "x"(x.even.raw));
+#endif
+    return sum;
+  } else if constexpr (kDot == Dot::kWords) {
+#if HWY_TARGET == HWY_AVX3
+    return hn::Add(sum, VI{_mm512_madd_epi16(w.even.raw, x.even.raw)});
+#elif HWY_TARGET == HWY_AVX2
+    return hn::Add(sum, VI{_mm256_madd_epi16(w.even.raw, x.even.raw)});
+#endif
+  } else if constexpr (kDot == Dot::kPortableWords) {
+    const auto low = [](VI lanes) HWY_ATTR { return hn::ShiftRight<16>(hn::ShiftLeft<16>(lanes)); };
+    sum = hn::Add(sum, hn::Mul(low(w.even), low(x.even)));
+    return hn::Add(sum, hn::Mul(hn::ShiftRight<16>(w.even), hn::ShiftRight<16>(x.even)));
   } else {
     const VI byte = hn::Set(DI(), 255);
     const auto add = [&](VI w_byte, VI x_byte) HWY_ATTR { sum = hn::Add(sum, hn::Mul(hn::And(w_byte, byte), x_byte)); };
@@ -141,7 +161,7 @@ struct BlockSums {
     }
   }
 
-  HWY_INLINE void add(size_t s, const std::byte* const (&w)[kPanels], size_t offset, const int8_t* const (&x)[kRows],
+  HWY_INLINE void add(size_t s, const std::byte* const (&w)[kPanels], size_t offset, const std::byte* const (&x)[kRows],
                       size_t k) {
     // The accumulators leave few registers: of the fewer operands all are held, of the others one at a time.
     if constexpr (kPanels * kVectors < kRows) {
@@ -191,13 +211,15 @@ struct BlockSums {
 template <Storage kStorage, Dot kDot, size_t kRows, size_t kPanels, size_t kSums>
 HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
   const DF df;
-  constexpr size_t kStep = kStorage == Storage::kInt8 ? 4 : 8, kStepBytes = kPanel * 4;
+  // Rows of x are stepped through by bytes.
+  constexpr size_t kValue = kStorage == Storage::kInt16 ? 2 : 1;
+  constexpr size_t kStep = kStorage == Storage::kInt4 ? 8 : 4, kStepBytes = kPanel * 4;
   constexpr size_t kAhead = 8192;  // bytes of a panel that are fetched before they are needed
   const PanelWeights& weights = *b.w;
-  const auto padded = static_cast<size_t>(weights.padded_inner());
+  const size_t padded = static_cast<size_t>(weights.padded_inner()) * kValue;
   const auto blocks = static_cast<size_t>(b.int8_x.blocks);
   const bool grouped = weights.groups() > 1;
-  const auto block_rows = (static_cast<size_t>(weights.activation_block()) + kStep - 1) / kStep * kStep;
+  const size_t block_bytes = (static_cast<size_t>(weights.activation_block()) * kValue + kStep - 1) / kStep * kStep;
   const std::byte* w[kPanels];
   const float* w_scales[kPanels];
   for (size_t q = 0; q < kPanels; ++q) {
@@ -207,7 +229,7 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
   const size_t first = static_cast<size_t>(b.row) * blocks;
   const float* const x_scales = b.int8_x.scales + first;
   const int32_t* const starts = b.int8_x.starts + first;
-  const int8_t* x[kRows];
+  const std::byte* x[kRows];
   VF total[kPanels][kRows][kVectors];
 #pragma GCC unroll 16
   for (size_t r = 0; r < kRows; ++r) {
@@ -220,7 +242,7 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
   for (size_t block = 0; block < blocks; ++block) {
     BlockSums<kStorage, kDot, kRows, kPanels, kSums> sums;
     sums.start(starts + block, blocks);
-    const size_t end = std::min(padded, k + block_rows);
+    const size_t end = std::min(padded, k + block_bytes);
     for (; k + kSums * kStep <= end; k += kSums * kStep, offset += kSums * kStepBytes) {
       // Behind the end of a panel comes the panel kPanels further on.
       const size_t fetched = offset + kAhead + (offset + kAhead < panel_bytes ? 0 : (kPanels - 1) * panel_bytes);
@@ -281,19 +303,20 @@ void multiply_panels(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
                                      std::min(end, p + stretch));
 }
 
+template <Dot kBytes, Dot kNibbles, Dot kWords>
+void multiply_storage(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end) {
+  if (b.w->storage() == Storage::kInt8) return multiply_panels<Storage::kInt8, kBytes>(b, rows, begin, end);
+  if (b.w->storage() == Storage::kInt4) return multiply_panels<Storage::kInt4, kNibbles>(b, rows, begin, end);
+  multiply_panels<Storage::kInt16, kWords>(b, rows, begin, end);
+}
+
 void multiply_int8(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end, bool vnni) {
-  const bool is_int8 = b.w->storage() == Storage::kInt8;
 #if ATTUNE_HAS_BYTE_DOTS
-  if (vnni) {
-    return is_int8 ? multiply_panels<Storage::kInt8, Dot::kVnni>(b, rows, begin, end)
-                   : multiply_panels<Storage::kInt4, Dot::kVnni>(b, rows, begin, end);
-  }
-  return is_int8 ? multiply_panels<Storage::kInt8, Dot::kWide>(b, rows, begin, end)
-                 : multiply_panels<Storage::kInt4, Dot::kPairs>(b, rows, begin, end);
+  if (vnni) return multiply_storage<Dot::kVnni, Dot::kVnni, Dot::kWordVnni>(b, rows, begin, end);
+  multiply_storage<Dot::kWide, Dot::kPairs, Dot::kWords>(b, rows, begin, end);
 #else
   (void)vnni;
-  return is_int8 ? multiply_panels<Storage::kInt8, Dot::kPortable>(b, rows, begin, end)
-                 : multiply_panels<Storage::kInt4, Dot::kPortable>(b, rows, begin, end);
+  multiply_storage<Dot::kPortable, Dot::kPortable, Dot::kPortableWords>(b, rows, begin, end);
 #endif
 }
 
@@ -307,23 +330,31 @@ bool has_vnni() {
 #endif
 }
 
-// Whole numbers of 8 bits nearest to those of v, which are at most 127 in size (or anything, if the block has what
-// isn't finite); gives them as 32 bits.
-HWY_INLINE VI round_to_bytes(VF v, int8_t* to) {
+// Whole numbers nearest to those of v, which are at most `most` in size (or anything, if the block has what isn't
+// finite), as bytes or words; gives them as 32 bits.
+template <class T>
+HWY_INLINE VI round_to(VF v, float most, T* to) {
 #if HWY_TARGET == HWY_AVX3
+  (void)most;
   const __m512i values = _mm512_cvtps_epi32(v.raw);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtsepi32_epi8(values));
+  if constexpr (sizeof(T) == 1) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtsepi32_epi8(values));
+  } else {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtsepi32_epi16(values));
+  }
   return VI{values};
 #else
   const DF df;
-  const VI values = hn::NearestInt(hn::Clamp(v, hn::Set(df, -127.0F), hn::Set(df, 127.0F)));
-  hn::StoreU(hn::DemoteTo(hn::Rebind<int8_t, DF>(), values), hn::Rebind<int8_t, DF>(), to);
+  const VI values = hn::NearestInt(hn::Clamp(v, hn::Set(df, -most), hn::Set(df, most)));
+  hn::StoreU(hn::DemoteTo(hn::Rebind<T, DF>(), values), hn::Rebind<T, DF>(), to);
   return values;
 #endif
 }
 
 // One block of a row: gives the scale and the sum of the values. What isn't finite makes the scale NaN.
-float quantize_block(const float* x, int64_t count, int8_t* to, int32_t* sum) {
+template <class T>
+float quantize_block(const float* x, int64_t count, T* to, int32_t* sum) {
+  constexpr float kMost = sizeof(T) == 1 ? 127.0F : 4095.0F;
   const DF df;
   const DI di;
   constexpr auto lanes = static_cast<int64_t>(kLanes);
@@ -339,40 +370,49 @@ float quantize_block(const float* x, int64_t count, int8_t* to, int32_t* sum) {
   if (i + lanes <= count) largest[0] = hn::Max(largest[0], size(hn::LoadU(df, x + i)));
   const float most = hn::GetLane(hn::BitCast(df, hn::MaxOfLanes(di, hn::Max(largest[0], largest[1]))));
   // Not finite: the scale says so. So small that its inverse is infinite: zero.
-  if (!std::isfinite(most) || !std::isfinite(127.0F / most)) {
-    std::fill_n(to, count, int8_t{0});
+  if (!std::isfinite(most) || !std::isfinite(kMost / most)) {
+    std::fill_n(to, count, T{0});
     *sum = 0;
     return std::isfinite(most) ? 0.0F : std::numeric_limits<float>::quiet_NaN();
   }
-  const VF factor = hn::Set(df, 127.0F / most);
+  const VF factor = hn::Set(df, kMost / most);
   VI total = hn::Zero(di);
   for (i = 0; i + lanes <= count; i += lanes)
-    total = hn::Add(total, round_to_bytes(hn::Mul(hn::LoadU(df, x + i), factor), to + i));
+    total = hn::Add(total, round_to(hn::Mul(hn::LoadU(df, x + i), factor), kMost, to + i));
   if (i < count) {
-    HWY_ALIGN int8_t bytes[kPanel];
-    total = hn::Add(total, round_to_bytes(hn::Mul(hn::Load(df, rest), factor), bytes));
-    std::copy(bytes, bytes + (count - i), to + i);
+    HWY_ALIGN T last[kPanel];
+    total = hn::Add(total, round_to(hn::Mul(hn::Load(df, rest), factor), kMost, last));
+    std::copy(last, last + (count - i), to + i);
   }
   *sum = hn::GetLane(hn::SumOfLanes(di, total));
-  return most / 127.0F;
+  return most / kMost;
 }
 
-void quantize_rows(const PanelBlock& b, int64_t begin, int64_t end) {
+template <class T>
+void quantize_rows_to(const PanelBlock& b, int64_t begin, int64_t end) {
   const PanelWeights& w = *b.w;
   const int64_t block = w.activation_block(), padded = (block + w.row_step() - 1) / w.row_step() * w.row_step();
-  const int32_t offset = w.storage() == Storage::kInt8 ? 128 : 8;
+  const int32_t offset = w.storage() == Storage::kInt8 ? 128 : w.storage() == Storage::kInt4 ? 8 : 0;
   for (int64_t r = begin; r < end; ++r) {
-    int8_t* to = b.int8_x.values + r * w.padded_inner();
-    int8_t* const row_end = to + w.padded_inner();
+    T* to = reinterpret_cast<T*>(b.int8_x.values) + r * w.padded_inner();
+    T* const row_end = to + w.padded_inner();
     for (int64_t i = 0; i < b.int8_x.blocks; ++i) {
       const int64_t count = std::min(block, w.inner() - i * block);
       int32_t sum = 0;
       b.int8_x.scales[r * b.int8_x.blocks + i] = quantize_block(b.x + r * b.x_stride + i * block, count, to, &sum);
       b.int8_x.starts[r * b.int8_x.blocks + i] = -offset * sum;
-      int8_t* const next = std::min(to + padded, row_end);
-      std::fill(to + count, next, int8_t{0});
+      T* const next = std::min(to + padded, row_end);
+      std::fill(to + count, next, T{0});
       to = next;
     }
+  }
+}
+
+void quantize_rows(const PanelBlock& b, int64_t begin, int64_t end) {
+  if (b.w->storage() == Storage::kInt16) {
+    quantize_rows_to<int16_t>(b, begin, end);
+  } else {
+    quantize_rows_to<int8_t>(b, begin, end);
   }
 }
 

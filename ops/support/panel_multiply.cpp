@@ -230,6 +230,8 @@ void multiply(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end) {
       return multiply_panels<Storage::kInt8>(b, rows, begin, end);
     case Storage::kInt4:
       return multiply_panels<Storage::kInt4>(b, rows, begin, end);
+    case Storage::kInt16:  // its x is rounded always
+      return;
   }
 }
 
@@ -270,7 +272,7 @@ constexpr int64_t kManyRows = 64;
 struct Tasks {
   Tasks(const PanelWeights& w, int64_t rows, int64_t parts) {
     constexpr int64_t kRowBytes = 384 << 10, kPanelBytes = 256 << 10, kRowStep = 12, kTasksEach = 4;
-    const int64_t row_bytes = w.int8_activations() ? w.padded_inner() : w.inner() * 4;
+    const int64_t row_bytes = w.int8_activations() ? w.padded_inner() * w.rounded_bytes() : w.inner() * 4;
     const int64_t panel_bytes =
         w.int8_activations() ? static_cast<int64_t>(w.bytes()) / w.panels() : row_bytes * PanelWeights::kPanel;
     const int64_t cached_rows = std::max<int64_t>(1, kRowBytes / row_bytes);
@@ -290,15 +292,16 @@ struct Tasks {
   int64_t block_rows, row_blocks, panels, stretches;
 };
 
-// Memory for `rows` rows rounded to 8 bits.
+// Memory for `rows` rounded rows.
 BufferRef make_int8_rows(const PanelWeights& w, int64_t rows, Int8Rows& x, BufferPool* pool) {
   x.blocks = (w.inner() + w.activation_block() - 1) / w.activation_block();
-  const auto scales = static_cast<size_t>(rows * x.blocks), values = static_cast<size_t>(rows * w.padded_inner());
+  const auto scales = static_cast<size_t>(rows * x.blocks);
+  const auto values = static_cast<size_t>(rows * w.padded_inner() * w.rounded_bytes());
   const size_t bytes = scales * (sizeof(float) + sizeof(int32_t)) + values;
   const BufferRef memory = pool ? pool->acquire(bytes) : BufferRef::allocate(bytes);
   x.scales = reinterpret_cast<float*>(memory->data());
   x.starts = reinterpret_cast<int32_t*>(x.scales + scales);
-  x.values = reinterpret_cast<int8_t*>(x.starts + scales);
+  x.values = reinterpret_cast<std::byte*>(x.starts + scales);
   return memory;
 }
 

@@ -3,14 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
+#include "ops/support/float_tensor.h"
 #include "ops/support/parallel_items.h"
 
 namespace attune {
 namespace {
 
 constexpr int64_t kPanel = PanelWeights::kPanel;
+constexpr float kInt16Most = 4095;  // 128 products of two such integers fit in 32 bits
 
 // Element (k, n) of the source is at k * row + n * column.
 struct Layout {
@@ -137,6 +141,47 @@ PanelWeights PanelWeights::pack_quantized(const Tensor& weights, bool transposed
         const int64_t column = p * kPanel + n;
         *out++ = column < l.columns ? static_cast<float>(s[static_cast<size_t>(g * l.columns + column)]) : 0.0F;
       }
+  return w;
+}
+
+PanelWeights PanelWeights::pack_int16(const Tensor& weights, bool transposed) {
+  const Layout l = layout_of(weights, transposed);
+  if (!is_half(weights.type()))
+    throw Error(Error::Kind::kUnsupported, fmt::format("weights of type {} as int16", name(weights.type())));
+  std::vector<float> values(static_cast<size_t>(weights.count()));
+  widen(weights.type(), weights.raw(), values.data(), weights.count());
+  PanelWeights w;
+  w.inner_ = l.inner;
+  w.columns_ = l.columns;
+  w.groups_ = 1;
+  w.group_rows_ = std::max<int64_t>(l.inner, 1);
+  w.int8_activations_ = true;
+  w.storage_ = Storage::kInt16;
+  w.panel_bytes_ = static_cast<size_t>(w.padded_inner() * kPanel) * sizeof(int16_t);
+  w.memory_ = BufferRef::allocate(w.panel_bytes_ * static_cast<size_t>(w.panels()));
+  w.scales_ = Tensor::allocate(DataType::kFloat, {w.panels(), 1, kPanel});
+  auto* const memory = reinterpret_cast<int16_t*>(w.memory_->data());
+  auto* const scales = w.scales_.mutable_data<float>();
+  const auto pack_column = [&](int64_t column) {
+    const float* from = values.data() + column * l.column;
+    int16_t* to = memory + (column / kPanel * w.padded_inner() * kPanel) + column % kPanel * 2;
+    const bool exists = column < l.columns;
+    float most = 0;
+    for (int64_t k = 0; exists && k < l.inner; ++k) {
+      const float size = std::abs(from[k * l.row]);
+      if (!(size <= most)) most = size;
+      if (!std::isfinite(most)) break;
+    }
+    // What isn't finite makes the scale so.
+    const bool rounds = most > 0 && std::isfinite(most) && std::isfinite(kInt16Most / most);
+    scales[column] = std::isfinite(most) ? most / kInt16Most : std::numeric_limits<float>::quiet_NaN();
+    for (int64_t k = 0; k < w.padded_inner(); ++k)
+      to[k / 2 * 2 * kPanel + k % 2] =
+          rounds && k < l.inner ? static_cast<int16_t>(std::nearbyint(from[k * l.row] * (kInt16Most / most))) : 0;
+  };
+  parallel_items(w.panels(), l.inner * kPanel, [&](int64_t begin, int64_t end) {
+    for (int64_t column = begin * kPanel; column < end * kPanel; ++column) pack_column(column);
+  });
   return w;
 }
 

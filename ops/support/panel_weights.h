@@ -2,8 +2,8 @@
 //
 // The weights (K, N) are stored in panels of 16 columns: panel p holds columns 16p .. 16p+15, row by row, so that
 // a product reads one sequential stream. Storage may be narrower than float32; it is widened in registers, or, with
-// int8 activations, multiplied as it is. Panels of int8 and int4 hold a few rows together, as the instructions that add
-// products of four bytes want them: see row_step().
+// rounded activations, multiplied as it is. Panels of integers hold a few rows together, as the instructions that add
+// neighbouring products want them: see row_step().
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class PanelWeights {
  public:
   static constexpr int64_t kPanel = 16;
 
-  enum class Storage { kFloat32, kFloat16, kBFloat16, kInt8, kInt4 };
+  enum class Storage { kFloat32, kFloat16, kBFloat16, kInt8, kInt4, kInt16 };
 
   PanelWeights() = default;
   // `weights` is (K, N), or (N, K) if `transposed`; float32, float16 or bfloat16, stored as it is.
@@ -39,6 +39,9 @@ class PanelWeights {
   // int8_activations: multiply() rounds x to 8 bits, each row in blocks of activation_block() by their largest value.
   static PanelWeights pack_quantized(const Tensor& weights, bool transposed, const Tensor& scales, int64_t group,
                                      bool int8_activations = false);
+  // float16 or bfloat16 (K, N) or (N, K), rounded to integers of [-4095, 4095] with one scale per column, and
+  // multiply() rounds x so, too, in blocks of activation_block(): the sums of a block fit in 32 bits exactly.
+  static PanelWeights pack_int16(const Tensor& weights, bool transposed);
   // (K, N1 + N2 ...) of weights of equal storage, groups and K whose columns but for the last fill their panels;
   // undefined if they don't fit together so.
   static PanelWeights side_by_side(std::span<const PanelWeights* const> parts);
@@ -47,8 +50,8 @@ class PanelWeights {
   int64_t inner() const { return inner_; }      // K
   int64_t columns() const { return columns_; }  // N
   Storage storage() const { return storage_; }
-  bool int8_activations() const { return int8_activations_; }
-  size_t bytes() const;  // read by one product
+  bool int8_activations() const { return int8_activations_; }  // multiply() rounds x, with kInt16 to 13 bits
+  size_t bytes() const;                                        // read by one product
 
   // y (rows, N) = x (rows, K) w, then the epilogue. Rows lie x_stride and y_stride floats apart. Any number of
   // rows; made for few. A row's result doesn't depend on the others. Uses OpenMP threads where the weights are large
@@ -75,13 +78,17 @@ class PanelWeights {
   const float* panel_scales(int64_t p) const { return scales_.data<float>() + p * groups_ * kPanel; }
   int64_t group_rows() const { return group_rows_; }
   int64_t groups() const { return groups_; }
-  // Rows that are stored together: 1; of int8 4, a column's one after the other; of int4 8, the first four in the low
-  // nibbles of a column's four bytes, the others in the high ones. The rows of a group are filled up with zeros to a
-  // multiple of it. int8 is stored with 128 added, int4 with 8.
-  int64_t row_step() const { return storage_ == Storage::kInt8 ? 4 : storage_ == Storage::kInt4 ? 8 : 1; }
+  // Rows that are stored together: 1; of int16 2 and of int8 4, a column's one after the other; of int4 8, the first
+  // four in the low nibbles of a column's four bytes, the others in the high ones. The rows of a group are filled up
+  // with zeros to a multiple of it. int8 is stored with 128 added, int4 with 8.
+  int64_t row_step() const {
+    return storage_ == Storage::kInt8 ? 4 : storage_ == Storage::kInt4 ? 8 : storage_ == Storage::kInt16 ? 2 : 1;
+  }
+  // Of a value of rounded x.
+  int64_t rounded_bytes() const { return storage_ == Storage::kInt16 ? 2 : 1; }
   int64_t padded_group() const { return (group_rows_ + row_step() - 1) / row_step() * row_step(); }
   int64_t padded_inner() const;
-  // Rows of x that share a scale with int8 activations: a group of rows that have their own scales, or 128.
+  // Rows of x that share a scale when it is rounded: a group of rows that have their own scales, or 128.
   int64_t activation_block() const { return groups_ > 1 ? group_rows_ : std::min<int64_t>(group_rows_, 128); }
   int64_t panels() const { return (columns_ + kPanel - 1) / kPanel; }
 

@@ -1,4 +1,4 @@
-// Products of int8 and int4 weights with rows rounded to 8 bits, against scalar code that does the same.
+// Products of integer weights with rows rounded to integers, against scalar code that does the same.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -97,7 +97,7 @@ TEST_P(Int8Product, EqualsTheScalarDefinition) {
 
   // The instructions for processors without VNNI.
   const int64_t blocks = (c.inner + p.activation_block() - 1) / p.activation_block();
-  std::vector<int8_t> values(sz(rows * p.padded_inner()));
+  std::vector<std::byte> values(sz(rows * p.padded_inner()));
   std::vector<float> scales(sz(rows * blocks));
   std::vector<int32_t> starts(sz(rows * blocks));
   std::fill(y.begin(), y.end(), 0.0F);
@@ -117,6 +117,96 @@ INSTANTIATE_TEST_SUITE_P(
                                      Case{300, 40, 0, true}, Case{256, 64, 32, true}, Case{200, 33, 64, true},
                                      Case{512, 16, 128, true}, Case{50, 20, 12, true}),
                      testing::Values(1, 2, 3, 5, 8, 9, 21)));
+
+// Rounded to [-4095, 4095]: weights by columns, x by blocks of 128.
+class Int16Product : public testing::TestWithParam<std::tuple<std::pair<int64_t, int64_t>, int64_t>> {};
+
+TEST_P(Int16Product, EqualsTheScalarDefinition) {
+  const auto [size, rows] = GetParam();
+  const auto [inner, columns] = size;
+  std::mt19937 rng(static_cast<unsigned>(inner * 100 + columns + rows));
+  for (const bool transposed : {false, true}) {
+    Tensor w = Tensor::allocate(DataType::kFloat16, transposed ? Shape{columns, inner} : Shape{inner, columns});
+    std::vector<float> values = random_floats(inner * columns, rng);
+    for (int64_t i = 0; i < w.count(); ++i)
+      values[sz(i)] = static_cast<float>(w.mutable_data<Float16>()[i] = Float16(values[sz(i)]));
+    const auto weight = [&](int64_t k, int64_t n) { return values[sz(transposed ? n * inner + k : k * columns + n)]; };
+    auto x = random_floats(rows * inner, rng);
+    x[0] = 50;
+    const auto bias = random_floats(columns, rng);
+    const auto expected = [&](int64_t r, int64_t n) {
+      float w_most = 0;
+      for (int64_t k = 0; k < inner; ++k) w_most = std::max(w_most, std::abs(weight(k, n)));
+      double sum = 0;
+      for (int64_t begin = 0; begin < inner; begin += 128) {
+        float most = 0;
+        const int64_t end = std::min(inner, begin + 128);
+        for (int64_t k = begin; k < end; ++k) most = std::max(most, std::abs(x[sz(r * inner + k)]));
+        int64_t dot = 0;
+        for (int64_t k = begin; k < end; ++k)
+          dot += static_cast<int64_t>(std::nearbyint(x[sz(r * inner + k)] * (4095.0F / most))) *
+                 static_cast<int64_t>(std::nearbyint(weight(k, n) * (4095.0F / w_most)));
+        sum += static_cast<double>(dot) * static_cast<double>(most / 4095.0F) * static_cast<double>(w_most / 4095.0F);
+      }
+      return std::max(0.0, sum + bias[sz(n)]);
+    };
+    const PanelWeights p = PanelWeights::pack_int16(w, transposed);
+    const Epilogue epilogue{bias.data(), Activation::kRelu, nullptr, 0};
+    std::vector<float> y(sz(rows * columns));
+    const auto check = [&](const char* what) {
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t n = 0; n < columns; ++n) {
+          const double e = expected(r, n);
+          ASSERT_NEAR(y[sz(r * columns + n)], e, 1e-5 * (1 + std::abs(e)))
+              << what << ": K " << inner << " N " << columns << " row " << r << " column " << n;
+        }
+    };
+    p.multiply(x.data(), inner, rows, y.data(), columns, epilogue);
+    check("multiply");
+
+    const int64_t blocks = (inner + 127) / 128;
+    std::vector<std::byte> rounded(sz(rows * p.padded_inner() * 2));
+    std::vector<float> scales(sz(rows * blocks));
+    std::vector<int32_t> starts(sz(rows * blocks));
+    std::fill(y.begin(), y.end(), 0.0F);
+    const PanelBlock block{
+        &p,        x.data(),   inner,   y.data(),   columns,
+        &epilogue, int64_t{0}, nullptr, int64_t{0}, {rounded.data(), scales.data(), starts.data(), blocks}};
+    quantize_rows(block, 0, rows);
+    multiply_int8(block, rows, 0, p.panels(), false);
+    check("without VNNI");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, Int16Product,
+    testing::Combine(testing::Values(std::pair<int64_t, int64_t>{1, 1}, std::pair<int64_t, int64_t>{7, 17},
+                                     std::pair<int64_t, int64_t>{129, 40}, std::pair<int64_t, int64_t>{512, 64},
+                                     std::pair<int64_t, int64_t>{300, 33}),
+                     testing::Values(1, 2, 5, 12, 70)));
+
+// 128 products of the largest values fit in the sums.
+TEST(Int16Product, ExtremesDoNotOverflow) {
+  Tensor w = Tensor::allocate(DataType::kBFloat16, {256, 16});
+  std::fill_n(w.mutable_data<BFloat16>(), w.count(), BFloat16(-2.0F));
+  const std::vector<float> x(256, 3.0F);
+  std::vector<float> y(16);
+  PanelWeights::pack_int16(w, false).multiply(x.data(), 256, 1, y.data(), 16);
+  for (const float v : y) EXPECT_FLOAT_EQ(v, -1536.0F);
+}
+
+TEST(Int16Product, WhatIsNotFiniteStaysVisible) {
+  Tensor w = Tensor::allocate(DataType::kFloat16, {40, 16});
+  std::fill_n(w.mutable_data<Float16>(), w.count(), Float16(1.0F));
+  std::vector<float> x(40, 1.0F), y(16);
+  x[30] = std::numeric_limits<float>::infinity();
+  PanelWeights::pack_int16(w, false).multiply(x.data(), 40, 1, y.data(), 16);
+  for (const float v : y) EXPECT_FALSE(std::isfinite(v));
+  x[30] = 1;
+  w.mutable_data<Float16>()[3] = Float16(std::numeric_limits<float>::quiet_NaN());
+  PanelWeights::pack_int16(w, false).multiply(x.data(), 40, 1, y.data(), 16);
+  for (size_t n = 0; n < 16; ++n) EXPECT_EQ(std::isfinite(y[n]), n != 3) << n;
+}
 
 TEST(Int8Product, ExtremesDoNotSaturate) {
   std::mt19937 rng(1);
