@@ -65,6 +65,18 @@ Value* times_constant(Builder& b, const Labelled& left, const Labelled& right, c
   return reordered(b, product, roles.left + roles.right, result);
 }
 
+// Groups of rows (B, r, T, E) of `left` times the one matrix (B, E, S) of each batch.
+Value* times_matrix_of_groups(Builder& b, const Labelled& left, const Labelled& right, const Roles& roles,
+                              const std::string& result) {
+  std::string own = roles.left;
+  if (result != roles.batch + own + roles.right)  // a transpose of the product anyway, so none of the operand
+    std::sort(own.begin(), own.end(), [&](char a, char c) { return left.labels.find(a) < left.labels.find(c); });
+  Value* rows = reordered(b, left.value, left.labels, roles.batch + own + roles.inner);
+  Value* columns = reordered(b, right.value, right.labels, roles.batch + roles.inner + roles.right);
+  Value* product = b.op("MatMul", {rows, b.unsqueeze(columns, {static_cast<int64_t>(roles.batch.size())})});
+  return reordered(b, product, roles.batch + own + roles.right, result);
+}
+
 }  // namespace
 
 Value* contract(Builder& b, Labelled left, Labelled right, const std::string& result) {
@@ -80,6 +92,8 @@ Value* contract(Builder& b, Labelled left, Labelled right, const std::string& re
   if (batch.empty() && !roles->left.empty() && right.value->constant() && right.value->constant()->count() > 0 &&
       (inner.size() > 1 || roles->right.size() > 1))
     return times_constant(b, left, right, *roles, result);
+  if (!batch.empty() && roles->left.size() == 2 && roles->right.size() == 1 && inner.size() == 1)
+    return times_matrix_of_groups(b, left, right, *roles, result);
   // Without a batch the left operand may have any rank: its rows are multiplied by one matrix.
   if (inner.size() != 1 || roles->right.size() > 1 || (!batch.empty() && roles->left.size() > 1)) return nullptr;
   const auto last = static_cast<int64_t>(batch.size());

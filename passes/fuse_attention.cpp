@@ -57,6 +57,8 @@ Pat attention_pattern(bool in_float) {
   return Op("MatMul", "context")(matrix, v);
 }
 
+constexpr int kGroupAxis = 2;  // of (B, G, r, T, E)
+
 class AttentionRewrite {
  public:
   AttentionRewrite(const Match& m, Builder& b) : m_(m), b_(b) {}
@@ -69,7 +71,10 @@ class AttentionRewrite {
     if (auto refusal = mask.read()) return *refusal;
     if (auto refusal = read_cap()) return *refusal;
     if (auto refusal = read_shown(mask)) return *refusal;
-    return build(mask);
+    Value* folded = streams_of_ ? mask_without_streams(mask.mask()) : mask.mask();
+    if (groups_)
+      if (auto refusal = mask_without_groups(folded)) return *refusal;
+    return build(mask, folded);
   }
 
  private:
@@ -90,10 +95,12 @@ class AttentionRewrite {
       return m_.refuse("value", "query and values are not of one float type");
     if (m_.root()->element_type() != type_) return m_.refuse("context cast", "is to another type than the query's");
     const TensorType &q = query_->tensor_type(), &k = key_transposed_->tensor_type(), &v = value_->tensor_type();
+    const int grouped = group_axis();
     for (int axis = 0; axis + 2 < rank; ++axis)
-      if (!may_be_equal(q.dim(axis), k.dim(axis)) || !may_be_equal(q.dim(axis), v.dim(axis)))
+      if (axis != grouped && (!may_be_equal(q.dim(axis), k.dim(axis)) || !may_be_equal(q.dim(axis), v.dim(axis))))
         return m_.refuse("scores", fmt::format("query {}, keys {} and values {} are broadcast against each other",
                                                describe(query_), describe(key_transposed_), describe(value_)));
+    if (grouped == kGroupAxis) return merge_groups();
     if (rank == 5) {
       merge_streams();
       return std::nullopt;
@@ -102,6 +109,64 @@ class AttentionRewrite {
     if (rank == 3 && (m_.node("unfold") || !MaskReader::any_of_rank_at_least(m_, 3))) unfold_heads();
     if ((m_.node("unfold") || m_.node("fold")) && !unfolded_)
       return m_.refuse("unfold", "the scores are reshaped, but query, key and values are not batch x heads folded");
+    return std::nullopt;
+  }
+
+  // The axis along which keys and values of one head are broadcast to several query heads; -1 if there is none.
+  int group_axis() const {
+    const int axis = query_->tensor_type().rank() - 3;
+    const TensorType &q = query_->tensor_type(), &k = key_transposed_->tensor_type(), &v = value_->tensor_type();
+    const auto heads = axis > 0 ? q.dim(axis).constant() : std::nullopt;
+    return heads && *heads > 1 && k.dim(axis).is(1) && v.dim(axis).is(1) ? axis : -1;
+  }
+
+  // (B, G, r, T, E) against keys and values (B, G, 1, S, E): G groups of r query heads.
+  Refusal merge_groups() {
+    const Dims q = *query_->tensor_type().shape;
+    const auto groups = q[1].constant(), width = q[4].constant(), value_width = value_->tensor_type().dim(4).constant();
+    if (!groups || !width || !value_width)
+      return m_.refuse("query", "the number of groups of heads, or the width of a head, is not a constant");
+    const int64_t repeats = *q[kGroupAxis].constant();
+    groups_ = std::vector<int64_t>{0, *groups, repeats, -1, *value_width};
+    const Node* t = query_->producer();
+    if (t && t->is("Transpose") && t->attr_ints("perm") == std::vector<int64_t>{0, 2, 3, 1, 4}) {
+      Value* x = before_reshape(t->input(0), 2);
+      query_ = b_.transpose(b_.reshape(x, {0, 0, *groups * repeats, *width}), {0, 2, 1, 3});
+    } else {
+      query_ = b_.reshape(query_, {0, *groups * repeats, -1, *width});
+    }
+    key_transposed_ = without_group_axis(key_transposed_);
+    value_ = without_group_axis(value_);
+    return std::nullopt;
+  }
+
+  // What a Reshape that keeps the first `kept` axes reshapes; else `x`.
+  static Value* before_reshape(Value* x, int kept) {
+    const Node* n = x->producer();
+    if (!n || !n->is("Reshape") || n->input(0)->tensor_type().rank() <= kept) return x;
+    for (int axis = 0; axis < kept; ++axis)
+      if (!(n->input(0)->tensor_type().dim(axis) == x->tensor_type().dim(axis))) return x;
+    return n->input(0);
+  }
+
+  // Keys or values (B, G, 1, .., ..) without the axis that is broadcast.
+  Value* without_group_axis(Value* x) {
+    const Node* n = x->producer();
+    if (n && n->is("Transpose") && n->attr_ints("perm") == std::vector<int64_t>{0, 1, 2, 4, 3})
+      return b_.transpose(without_group_axis(n->input(0)), {0, 1, 3, 2});
+    Dims rest = *x->tensor_type().shape;
+    rest.erase(rest.begin() + kGroupAxis);
+    const bool added = n && n->is("Unsqueeze") && n->input(0)->tensor_type().shape == rest;
+    return added ? n->input(0) : b_.squeeze(x, {kGroupAxis});
+  }
+
+  // A mask over (B, G, r, T, S) as one over (B, G r, T, S).
+  Refusal mask_without_groups(Value*& mask) {
+    if (!mask || mask->tensor_type().rank() < 4) return std::nullopt;
+    const Dims dims = *mask->tensor_type().shape;
+    const bool of_all_heads = dims[dims.size() - 4].is(1) && dims[dims.size() - 3].is(1);
+    if (!of_all_heads) return m_.refuse("mask", "is not the same for all groups of heads");
+    if (dims.size() == 5) mask = b_.squeeze(mask, {kGroupAxis});
     return std::nullopt;
   }
 
@@ -217,21 +282,25 @@ class AttentionRewrite {
       return m_.refuse("softmax", "is also used outside of the attention, in another type");
     if (shown_.value && streams_of_)
       return m_.refuse("softmax", "is also used outside of the attention, over several streams");
+    if (shown_.value && groups_)
+      return m_.refuse("softmax", "is also used outside of the attention, over groups of heads");
     return std::nullopt;
   }
 
-  Outcome build(MaskReader& mask) {
+  Outcome build(const MaskReader& mask, Value* folded_mask) {
     AttentionParts parts;
     const int rank = query_->tensor_type().rank();
     parts.inputs[kAttentionQuery] = query_;
     parts.inputs[kAttentionKey] = key_ ? key_ : b_.transpose(key_transposed_, swap_last(rank));
     parts.inputs[kAttentionValue] = value_;
-    parts.inputs[kAttentionMask] = streams_of_ ? mask_without_streams(mask.mask()) : mask.mask();
+    parts.inputs[kAttentionMask] = folded_mask;
     parts.attributes["scale"] = static_cast<float>(scale_);
     if (mask.mean_if_empty()) parts.attributes["empty_row"] = std::string("mean");
     const auto heads = query_->tensor_type().dim(1).constant();
     if (rank == 3) parts.attributes["num_heads"] = int64_t{1};
     if (rank == 4 && heads) parts.attributes["num_heads"] = *heads;
+    if (const auto groups = value_->tensor_type().dim(1).constant(); rank == 4 && heads && groups && *groups != *heads)
+      parts.attributes["num_kv_heads"] = *groups;
     if (softcap_ > 0) parts.attributes["softcap"] = static_cast<float>(softcap_);
     if (shown_.value && shown_.output != "normalized") parts.attributes["weights_output"] = shown_.output;
     const Node* node = parts.build(b_);
@@ -257,6 +326,7 @@ class AttentionRewrite {
   }
 
   Value* result(const Node& node) {
+    if (groups_) return b_.reshape(node.output(kAttentionContext), *groups_);
     if (streams_of_) {
       Value* sizes = b_.op("Slice", {b_.op("Shape", {streams_of_}), b_.integers({0}), b_.integers({4})});
       Value* width = b_.op("Slice", {b_.op("Shape", {value_of_streams_}), b_.integers({4}), b_.integers({5})});
@@ -278,6 +348,7 @@ class AttentionRewrite {
   Builder& b_;
   Value *query_ = nullptr, *key_ = nullptr, *key_transposed_ = nullptr, *value_ = nullptr, *folded_query_ = nullptr;
   Value *streams_of_ = nullptr, *value_of_streams_ = nullptr;  // of rank 5, as they came
+  std::optional<std::vector<int64_t>> groups_;                 // the target that gives the context groups of heads
   DataType type_ = DataType::kUndefined;
   double scale_ = 1, softcap_ = 0;
   ShownValue shown_;

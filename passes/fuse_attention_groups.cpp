@@ -55,11 +55,56 @@ Outcome rewrite(const Match& m, Builder& b) {
   return outcome.detail(fmt::format("{} key heads", *groups.constant()));
 }
 
+// One head, (B, 1, T, E), expanded to all: (B, H, T, E)
+pattern::Rule expanded_head() {
+  const auto expanded = [](const std::string& name) { return Op("Expand", name).shared()(any(name + " head"), any()); };
+  return {"fuse_attention_groups", attention_of(any("query"), expanded("key"), expanded("value")),
+          [](const Match& m, Builder& b) -> Outcome {
+            const Node& before = *m.node("attention");
+            AttentionParts parts(before);
+            for (const char* name : {"key", "value"}) {
+              const auto &from = m[std::string(name) + " head"]->tensor_type().shape,
+                         &to = m[name]->tensor_type().shape;
+              if (!from || !to || from->size() != 4 || to->size() != 4 || !(*from)[1].is(1) || !(*to)[1].constant() ||
+                  *to != Dims{(*from)[0], (*to)[1], (*from)[2], (*from)[3]})
+                return m.refuse(name, "is not one head, repeated");
+            }
+            if (parts.inputs[kAttentionPastKey] || is_used(before, kAttentionPresentKey) ||
+                is_used(before, kAttentionPresentValue))
+              return m.refuse("attention", "keys are cached with their heads repeated");
+            parts.inputs[kAttentionKey] = m["key head"];
+            parts.inputs[kAttentionValue] = m["value head"];
+            parts.attributes["num_kv_heads"] = int64_t{1};
+            const Node* now = parts.build(b);
+            Outcome outcome(now->output(kAttentionContext));
+            carry_outputs(before, *now, outcome);
+            return outcome.detail("one key head");
+          }};
+}
+
+// (B, G r, T, F) -> (B, G, r, T, F) -> (B, T, G, r, F) -> (B, T, G r F), without the groups
+pattern::Rule merged_groups() {
+  Pat apart = Op("Reshape", "apart").shared()(any("x"), any());
+  Pat merged = Op("Reshape", "merged")(Op("Transpose").attr("perm", {0, 3, 1, 2, 4}).shared()(apart), any());
+  return {"fuse_attention_groups", merged, [](const Match& m, Builder& b) -> Outcome {
+            const auto &x = m["x"]->tensor_type().shape, &split = m["apart"]->tensor_type().shape,
+                       &out = m["merged"]->tensor_type().shape;
+            if (!x || !split || !out || x->size() != 4 || split->size() != 5 || out->size() != 3 ||
+                !(*split == Dims{(*x)[0], (*split)[1], (*split)[2], (*x)[2], (*x)[3]}) ||
+                !((*split)[1] * (*split)[2] == (*x)[1]) || !(*out == Dims{(*x)[0], (*x)[2], (*x)[1] * (*x)[3]}) ||
+                !out->back().constant())
+              return m.refuse("merged", "does not merge groups of heads");
+            return b.reshape(b.transpose(m["x"], {0, 2, 1, 3}), {0, 0, *out->back().constant()});
+          }};
+}
+
 }  // namespace
 
 size_t fuse_attention_groups(PassContext& context) {
   const std::vector<pattern::Rule> list = {
-      {"fuse_attention_groups", attention_of(any("query"), repeated("key"), repeated("value")), rewrite}};
+      {"fuse_attention_groups", attention_of(any("query"), repeated("key"), repeated("value")), rewrite},
+      expanded_head(),
+      merged_groups()};
   return pattern::apply_rules(list, context);
 }
 

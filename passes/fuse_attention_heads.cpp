@@ -131,6 +131,35 @@ Outcome rewrite_memory(const Match& m, Builder& b) {
   return outcome.detail(fmt::format("{} key heads", keys.count));
 }
 
+// --- one head of keys and values for all queries
+
+// x of (B, 1, T, E) without that axis.
+Value* without_head_axis(Builder& b, Value* x) {
+  Dims rest = *x->tensor_type().shape;
+  rest.erase(rest.begin() + 1);
+  const auto is_rest = [&](const Value* v) { return v->tensor_type().shape == rest; };
+  const Node* n = x->producer();
+  if (n && n->is("Transpose") && n->attr_ints("perm") == kFromBatchFirst) n = n->input(0)->producer();
+  const bool adds = n && (n->is("Unsqueeze") || n->is("Reshape")) && is_rest(n->input(0));
+  return adds ? n->input(0) : b.squeeze(x, {1});
+}
+
+Outcome rewrite_one_head(const Match& m, Builder& b) {
+  const Node& before = *m.node("attention");
+  AttentionParts parts(before);
+  if (parts.inputs[kAttentionQuery]->tensor_type().rank() != 3) return m.refuse("query", "is not three-dimensional");
+  if (parts.inputs[kAttentionPastKey]) return m.refuse("attention", "has a past");
+  for (const AttentionInput i : {kAttentionKey, kAttentionValue}) {
+    const TensorType& type = parts.inputs[i]->tensor_type();
+    if (type.rank() != 4 || !type.dim(1).is(1)) return m.refuse("key", "is not of one head");
+    parts.inputs[i] = without_head_axis(b, parts.inputs[i]);
+  }
+  const Node* now = parts.build(b);
+  Outcome outcome(now->output(kAttentionContext));
+  carry_outputs(before, *now, outcome);
+  return outcome.detail("one key head");
+}
+
 }  // namespace
 
 namespace rules {
@@ -147,8 +176,10 @@ pattern::Rule attention_heads() {
 }  // namespace rules
 
 size_t fuse_attention_heads(PassContext& context) {
-  const std::vector<pattern::Rule> list = {rules::attention_heads(),
-                                           {"fuse_attention_heads", memory_pattern(), rewrite_memory}};
+  const std::vector<pattern::Rule> list = {
+      rules::attention_heads(),
+      {"fuse_attention_heads", memory_pattern(), rewrite_memory},
+      {"fuse_attention_heads", attention_of(any("query"), any("key"), any("value")), rewrite_one_head}};
   return pattern::apply_rules(list, context);
 }
 

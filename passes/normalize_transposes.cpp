@@ -27,6 +27,13 @@ Pat folded_transpose(std::initializer_list<int64_t> perm) {
 pattern::Rule key_round_trip() {
   return {"normalize_transpose", folded_transpose({0, 2, 1}), [](const Match& m, Builder& b) -> Outcome {
             const Dims *x = dims(m["x"]), *folded = dims(m["folded"]), *out = dims(m["unfolded"]);
+            if (x && folded && out && x->size() == 5 && folded->size() == 3 && out->size() == 4) {
+              // (B, G, r, T, E): groups of heads that were repeated.
+              const auto heads = (*out)[1].constant(), width = (*out)[2].constant();
+              if (heads && width && (*folded)[1] == (*x)[3] && (*folded)[2] == (*x)[4] && (*x)[1] * (*x)[2] == *heads &&
+                  *out == Dims{(*x)[0], *heads, (*x)[4], (*x)[3]})
+                return b.transpose(b.reshape(m["x"], {0, *heads, -1, *width}), {0, 1, 3, 2});
+            }
             if (!x || !folded || !out || x->size() != 4 || folded->size() != 3 || out->size() != 4 ||
                 !((*x)[2] == (*folded)[1]) || !((*x)[3] == (*folded)[2]) ||
                 *out != Dims{(*x)[0], (*x)[1], (*x)[3], (*x)[2]})

@@ -14,14 +14,42 @@ namespace {
 
 using Bindings = std::map<std::string, Dim, std::less<>>;
 
-// Both shapes of a Reshape whose sizes are all written out; nothing where one is left to be inferred.
+constexpr int kMaxSteps = 4;
+
+// The number that `axis` of `v` has to be for a product to which it goes, where the other operand has that number of
+// matrices; nothing if there is none. (Of one matrix the other operand is assumed to be no copy: as everywhere where
+// heads meet, see may_be_equal().)
+std::optional<int64_t> number_of_matrices(const Value& v, int64_t axis, int steps = 0) {
+  for (const Use& u : v.uses()) {
+    const Node& n = *u.node;
+    const int rank = v.tensor_type().rank();
+    if (n.is("MatMul") && axis + 2 < rank) {
+      const TensorType& other = n.input(1 - u.index)->tensor_type();
+      const auto size = other.rank() == rank ? other.dim(static_cast<int>(axis)).constant() : std::nullopt;
+      if (size && *size > 1) return size;
+    } else if (n.is("Transpose") && steps < kMaxSteps) {
+      const std::vector<int64_t> perm = n.attr_ints("perm");
+      const auto moved = std::find(perm.begin(), perm.end(), axis);
+      if (moved == perm.end()) continue;
+      if (const auto size = number_of_matrices(*n.output(), moved - perm.begin(), steps + 1)) return size;
+    }
+  }
+  return std::nullopt;
+}
+
+// Both shapes of a Reshape whose sizes are all written out, or determined by what its result is multiplied with.
 std::optional<Dims> written_target(const Node& reshape, const Inference& inference) {
   const auto& from = reshape.input(0)->tensor_type().shape;
   auto target = reshape.input(1) ? inference.integers(reshape.input(1)) : std::nullopt;
   if (!from || !target) return std::nullopt;
   for (size_t i = 0; i < target->size(); ++i) {
     Dim& d = (*target)[i];
-    if (!d.known() || d.is(-1)) return std::nullopt;
+    if (d.is(-1)) {
+      const auto size = number_of_matrices(*reshape.output(), static_cast<int64_t>(i));
+      if (!size) return std::nullopt;
+      d = *size;
+    }
+    if (!d.known()) return std::nullopt;
     if (!d.is(0)) continue;
     if (reshape.attr_int("allowzero", 0) != 0 || i >= from->size()) return std::nullopt;
     d = (*from)[i];

@@ -67,6 +67,30 @@ TEST(TieSizes, ZeroCopiesTheSizeUnlessItIsAllowed) {
   EXPECT_EQ(tie_target(target, "<allowzero = 1>").changes, 0U);
 }
 
+// dynamo leaves the number of heads to be inferred from two names of one batch: queries have two heads.
+TEST(TieSizes, HeadsThatMeetInAProduct) {
+  const auto heads = [](const std::string& queries, const std::string& operands) {
+    return tie(R"(<ir_version: 8, opset_import: ["" : 17]>
+      g (float[B,)" +
+               queries + R"(,T,4] x, float[C,S,8] y) => (float[P,Q,R,U] z)
+      <int64[1] zero = {0}, int64[1] rest = {-1}, int64[1] four = {4}>
+      { sx = Shape (x)
+        sy = Shape (y)
+        one = Constant <value_ints = [1]> ()
+        batch = Gather (sx, zero)
+        length = Gather (sy, one)
+        target = Concat <axis = 0> (batch, length, rest, four)
+        r = Reshape (y, target)
+        k = Transpose <perm = [0, 2, 3, 1]> (r)
+        z = )" +
+               operands + " }");
+  };
+  EXPECT_EQ(heads("2", "MatMul (x, k)").y, "(B,S,8)");
+  EXPECT_EQ(heads("1", "MatMul (x, k)").changes, 0U) << "one head is broadcast";
+  EXPECT_EQ(heads("H", "MatMul (x, k)").changes, 0U) << "any number of heads";
+  EXPECT_EQ(heads("2", "Identity (k)").changes, 0U) << "no product";
+}
+
 TEST(TieSizes, EquationsThatDetermineNoSizeAreLeft) {
   EXPECT_EQ(tie_target("heads = Mul (batch, two) target = Concat <axis = 0> (heads, rest, four)").changes, 0U);
   EXPECT_EQ(tie_target("heads = Mul (batch, three) target = Concat <axis = 0> (length, heads, four)").changes, 0U);
