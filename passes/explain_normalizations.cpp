@@ -1,5 +1,6 @@
 // Weights that are normalised by hand in another way than a softmax, in front of the product with values, are no
-// attention that a rule takes. The report says of each in what it differs.
+// attention that a rule takes, and neither is linear attention, which sums over positions before queries come. The
+// report says of each in what it differs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,6 +28,10 @@ const Node* positive_step(const Value* v, int depth = 0) {
   const Node* n = v->producer();
   if (!n || depth > kMaxSteps) return nullptr;
   if (is_one_of(*n, kPositive)) return n;
+  if (n->is("MatMul")) {  // of features that are positive
+    const Node* left = positive_step(n->input(0), depth + 1);
+    return left && positive_step(n->input(1), depth + 1) ? left : nullptr;
+  }
   if (!is_one_of(*n, kKept)) return nullptr;
   for (const Value* input : n->inputs())
     if (const Node* found = input ? positive_step(input, depth + 1) : nullptr) return found;
@@ -107,6 +112,10 @@ std::string reason_of(const Normalization& n, const Inference& inference) {
   constexpr const char* kWanted = "; export it as Softmax over the last axis, with masks in front of it";
   const Node& step = *positive_step(n.sum->input(0));
   const Node* divisor = n.divisor->producer();
+  const Node* summed = n.sum->input(0)->producer();
+  if (summed && summed->is("MatMul"))
+    return fmt::format("weights are products of features that {} makes positive, not exponentials of scores{}",
+                       step.label(), kWanted);
   if (step.type() != "Exp")
     return fmt::format("weights are made positive by {}, not by Exp as in a softmax{}", step.label(), kWanted);
   if (!reduces_last_axis_alone(*n.sum, inference))
@@ -128,11 +137,47 @@ std::string reason_of(const Normalization& n, const Inference& inference) {
   return fmt::format("is not exp(x) / sum(exp(x)), or exp(x - max(x)) in place of exp(x){}", kWanted);
 }
 
+// --- q (k^T v): the sum over positions comes first
+
+constexpr const char* kWithoutSoftmax =
+    "multiplies queries with {}, where keys and values were already summed over positions: linear attention, which "
+    "has no softmax over scores, is no Attention and stays as it is; export softmax(scores) times values for one";
+
+// Behind steps that keep the form of a product.
+const Node* product_behind(const Value* v, int depth = 0) {
+  constexpr std::array kKept{"Cast", "Identity", "Mul", "Div", "Reshape", "Squeeze", "Unsqueeze", "Dropout"};
+  const Node* n = v->producer();
+  if (!n || depth > kMaxSteps || n->is("MatMul")) return n && n->is("MatMul") ? n : nullptr;
+  return is_one_of(*n, kKept) ? product_behind(n->input(0), depth + 1) : nullptr;
+}
+
+bool is_of_states(const Node& product) {
+  return !product.input(0)->constant() && !product.input(1)->constant() &&
+         product.input(0)->tensor_type().rank() >= 3 && product.input(1)->tensor_type().rank() >= 3;
+}
+
+// The product of keys and values that `n` multiplies queries with; null if it is none. It is a matrix of two widths,
+// each a constant, while positions may be any number.
+const Node* summed_over_positions(const Node& n) {
+  if (!is_one_of(n, std::array{"MatMul", "Einsum"})) return nullptr;
+  for (size_t i = 1; i < n.inputs().size(); ++i) {
+    const Node* inner = product_behind(n.input(i));
+    if (!inner || !is_of_states(*inner) || n.input(0)->constant()) continue;
+    const TensorType& matrix = inner->output()->tensor_type();
+    const bool of_widths = matrix.dim(-1).constant() && matrix.dim(-2).constant();
+    if (of_widths && !inner->input(1)->tensor_type().dim(-2).constant()) return inner;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 size_t explain_normalizations(PassContext& context) {
   const Inference inference(context.model);
   context.model.graph->for_each_node([&](const Node& n) {
+    if (const Node* summed = summed_over_positions(n))
+      context.report.near_misses.push_back({"fuse_attention", n.label(), n.type(), std::string(n.output()->name()),
+                                            fmt::format(kWithoutSoftmax, summed->label())});
     const auto found = n.output_count() > 0 && n.output() ? normalization_of(n) : std::nullopt;
     if (!found) return;
     context.report.near_misses.push_back(

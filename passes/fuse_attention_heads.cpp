@@ -173,12 +173,22 @@ pattern::Rule attention_heads() {
   return {"fuse_attention_heads", query_pattern(), rewrite_query, {"ai.attune.Attention"}, heads_outside};
 }
 
+pattern::Rule attention_memory_heads() {
+  // Keys that are made by a transpose, for queries without an axis of heads.
+  const auto heads_outside = [](const Node& n) {
+    const Value *query = n.input(kAttentionQuery), *key = n.input(kAttentionKey);
+    return query->tensor_type().rank() == 3 && key->tensor_type().rank() == 4 && key->producer() &&
+           key->producer()->is("Transpose");
+  };
+  return {"fuse_attention_heads", memory_pattern(), rewrite_memory, {"ai.attune.Attention"}, heads_outside};
+}
+
 }  // namespace rules
 
 size_t fuse_attention_heads(PassContext& context) {
   const std::vector<pattern::Rule> list = {
       rules::attention_heads(),
-      {"fuse_attention_heads", memory_pattern(), rewrite_memory},
+      rules::attention_memory_heads(),
       {"fuse_attention_heads", attention_of(any("query"), any("key"), any("value")), rewrite_one_head}};
   return pattern::apply_rules(list, context);
 }

@@ -89,8 +89,8 @@ void optimize(Model& model, Report& report, const PassOptions& options) {
   for (const Pass& pass : pipeline())
     report.pass_counts[std::string(pass.name)] +=
         within([&] { return "pass " + std::string(pass.name); }, [&] { return pass.run(context); });
-  const std::vector<pattern::Rule> anchored = {rules::attention_heads()};
-  for (auto& miss : pattern::explain_anchors(anchored, model)) report.near_misses.push_back(std::move(miss));
+  for (const pattern::Rule& rule : {rules::attention_heads(), rules::attention_memory_heads()})
+    for (auto& miss : pattern::explain_anchors({&rule, 1}, model)) report.near_misses.push_back(std::move(miss));
   if (!model.opset_imports.contains("ai.attune")) model.opset_imports["ai.attune"] = 1;
   model.graph->sort();
   note_fixed_sizes(model.graph->inputs(), inputs, "input", report);

@@ -7,7 +7,8 @@ namespace attune::rules {
 
 pattern::Rule attention();
 pattern::Rule additive_attention();
-pattern::Rule attention_heads();
+pattern::Rule attention_heads();         // of queries and the context
+pattern::Rule attention_memory_heads();  // of keys and values
 
 // Normalising rules: sums of products as MatMul.
 std::vector<pattern::Rule> contraction_forms();

@@ -244,6 +244,78 @@ std::vector<Spoiled> spoiled_normalization() {
 INSTANTIATE_TEST_SUITE_P(NormalizationEdges, ExplainSpoiled, testing::ValuesIn(spoiled_normalization()),
                          [](const auto& info) { return info.param.name; });
 
+// --- attention without a softmax
+
+TEST(ExplainLinearAttention, SumOverPositionsBeforeQueries) {
+  const std::string text = R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,2,T,4] q, float[B,2,S,4] k, float[B,2,S,5] v) => (float[B,2,T,5] y)
+    { a = Relu (q)
+      b = Relu (k)
+      t = Transpose <perm = [0, 1, 3, 2]> (b)
+      [memory] m = MatMul (t, v)
+      [readout] y = MatMul (a, m) })";
+  const Converted c(text);
+  EXPECT_EQ(c.attentions, 0U);
+  ASSERT_EQ(c.report.near_misses.size(), 1U);
+  EXPECT_THAT(c.report.near_misses[0].anchor, HasSubstr("'readout'"));
+  EXPECT_THAT(c.report.near_misses[0].reason, HasSubstr("multiplies queries with node 'memory'"));
+  EXPECT_THAT(c.report.near_misses[0].reason, HasSubstr("linear attention"));
+}
+
+TEST(ExplainLinearAttention, EinsumWithItsDivisor) {
+  const std::string text = R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,2,T,4] q, float[B,2,S,4] k, float[B,2,S,5] v, float[B,2,T] z) => (float[B,2,T,5] y)
+    { [memory] m = Einsum <equation = "bhsd,bhse->bhde"> (k, v)
+      [readout] y = Einsum <equation = "bhtd,bhde,bht->bhte"> (q, m, z) })";
+  const Converted c(text);
+  ASSERT_EQ(c.report.near_misses.size(), 1U);
+  EXPECT_THAT(c.report.near_misses[0].reason, HasSubstr("linear attention"));
+}
+
+// Products of products that sum over no positions: the widths of both are constants, or nothing says that they are.
+TEST(ExplainLinearAttention, OtherProductsAreNotNamed) {
+  const auto misses = [](const std::string& k, const std::string& v) {
+    return Converted(R"(<ir_version: 8, opset_import: ["" : 17]>
+      g (float[B,2,T,4] q, float)" +
+                     k + " k, float" + v + R"( v) => (float[B,2,T,M] y)
+      { m = MatMul (k, v)
+        y = MatMul (q, m) })")
+        .report.near_misses.size();
+  };
+  EXPECT_EQ(misses("[B,2,4,3]", "[B,2,3,5]"), 0U);
+  EXPECT_EQ(misses("[B,2,4,S]", "[B,2,S,N]"), 0U);
+  EXPECT_EQ(misses("[B,2,4,S]", "[B,2,S,5]"), 1U);
+}
+
+TEST(ExplainNormalization, ProductsOfPositiveFeatures) {
+  const Converted c(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,2,T,4] q, float[B,2,4,S] k, float[B,2,S,5] v) => (float[B,2,T,5] y) <int64[1] last = {-1}>
+    { [map] a = Relu (q)
+      b = Relu (k)
+      w = MatMul (a, b)
+      t = ReduceSum (w, last)
+      [divide] p = Div (w, t)
+      y = MatMul (p, v) })");
+  ASSERT_EQ(c.report.near_misses.size(), 1U);
+  EXPECT_THAT(c.report.near_misses[0].anchor, HasSubstr("'divide'"));
+  EXPECT_THAT(c.report.near_misses[0].reason, HasSubstr("products of features that node 'map' (Relu) makes positive"));
+}
+
+// Keys whose batch another input names: the heads stay outside, and the report says at which shape.
+TEST(ExplainHeads, OfKeysThatAreNotTheirLastAxis) {
+  const Converted c(R"(<ir_version: 8, opset_import: ["" : 17, "ai.attune" : 1]>
+    g (float[B,T,8] q, float[C,S,8] k) => (float[B,T,8] y)
+    <int64[1] zero = {0}, int64[1] rest = {-1}, int64[1] two = {2}, int64[1] four = {4}>
+    { sq = Shape (q)
+      batch = Gather (sq, zero)
+      target = Concat <axis = 0> (batch, rest, two, four)
+      split = Reshape (k, target)
+      h = Transpose <perm = [0, 2, 1, 3]> (split)
+      y = ai.attune.Attention <num_heads = 2> (q, h, h) })");
+  ASSERT_EQ(c.report.near_misses.size(), 1U);
+  EXPECT_THAT(c.report.near_misses[0].reason, HasSubstr("is not float(C,S,8) with its last axis split into heads"));
+}
+
 // --- what exporters vary, and must not matter (2)
 
 class ExplainVaried : public testing::TestWithParam<std::pair<const char*, SpoiledAttention>> {};
