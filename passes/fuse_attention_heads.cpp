@@ -150,6 +150,7 @@ Outcome rewrite_one_head(const Match& m, Builder& b) {
   if (parts.inputs[kAttentionQuery]->tensor_type().rank() != 3) return m.refuse("query", "is not three-dimensional");
   if (parts.inputs[kAttentionPastKey]) return m.refuse("attention", "has a past");
   for (const AttentionInput i : {kAttentionKey, kAttentionValue}) {
+    if (!parts.inputs[i]) return m.refuse("key", "is left out, and stands for the queries");
     const TensorType& type = parts.inputs[i]->tensor_type();
     if (type.rank() != 4 || !type.dim(1).is(1)) return m.refuse("key", "is not of one head");
     parts.inputs[i] = without_head_axis(b, parts.inputs[i]);
@@ -177,7 +178,7 @@ pattern::Rule attention_memory_heads() {
   // Keys that are made by a transpose, for queries without an axis of heads.
   const auto heads_outside = [](const Node& n) {
     const Value *query = n.input(kAttentionQuery), *key = n.input(kAttentionKey);
-    return query->tensor_type().rank() == 3 && key->tensor_type().rank() == 4 && key->producer() &&
+    return key && query->tensor_type().rank() == 3 && key->tensor_type().rank() == 4 && key->producer() &&
            key->producer()->is("Transpose");
   };
   return {"fuse_attention_heads", memory_pattern(), rewrite_memory, {"ai.attune.Attention"}, heads_outside};

@@ -141,9 +141,10 @@ size_t tie_sizes(PassContext& context) {
       const auto to = from ? product_of(*target) : std::nullopt;
       const auto solved = to ? equations.solve(*from, *to) : std::nullopt;
       if (!solved) continue;
-      context.report.notes.push_back(fmt::format("size '{}' of inputs is always {}: {} reshapes {} to {}",
-                                                 solved->first, solved->second.to_string(), n->label(),
-                                                 to_string(*n->input(0)->tensor_type().shape), to_string(*target)));
+      if (!solved->first.starts_with('?'))  // a name that no file has
+        context.report.notes.push_back(fmt::format("size '{}' of inputs is always {}: {} reshapes {} to {}",
+                                                   solved->first, solved->second.to_string(), n->label(),
+                                                   to_string(*n->input(0)->tensor_type().shape), to_string(*target)));
       substitute(graph, Bindings{{solved->first, solved->second}});
       changed = true;
       ++changes;
