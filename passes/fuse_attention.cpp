@@ -149,15 +149,21 @@ class AttentionRewrite {
     return n->input(0);
   }
 
-  // Keys or values (B, G, 1, .., ..) without the axis that is broadcast.
-  Value* without_group_axis(Value* x) {
+  // Keys or values without the axis of size 1 that is broadcast to the heads of a group.
+  Value* without_group_axis(Value* x, int64_t axis = kGroupAxis) {
     const Node* n = x->producer();
-    if (n && n->is("Transpose") && n->attr_ints("perm") == std::vector<int64_t>{0, 1, 2, 4, 3})
-      return b_.transpose(without_group_axis(n->input(0)), {0, 1, 3, 2});
+    if (n && n->is("Transpose") && !n->attr_ints("perm").empty()) {
+      std::vector<int64_t> perm;
+      const std::vector<int64_t> whole = n->attr_ints("perm");
+      const int64_t before = whole[static_cast<size_t>(axis)];
+      for (const int64_t p : whole)
+        if (p != before) perm.push_back(p > before ? p - 1 : p);
+      return b_.transpose(without_group_axis(n->input(0), before), perm);
+    }
     Dims rest = *x->tensor_type().shape;
-    rest.erase(rest.begin() + kGroupAxis);
+    rest.erase(rest.begin() + axis);
     const bool added = n && n->is("Unsqueeze") && n->input(0)->tensor_type().shape == rest;
-    return added ? n->input(0) : b_.squeeze(x, {kGroupAxis});
+    return added ? n->input(0) : b_.squeeze(x, {axis});
   }
 
   // A mask over (B, G, r, T, S) as one over (B, G r, T, S).

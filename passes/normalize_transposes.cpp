@@ -152,8 +152,8 @@ pattern::Rule squeezed_reshape() {
           Op("Squeeze", "squeezed").further_inputs()(Op("Reshape", "reshaped").shared()(any("x"), any())),
           [](const Match& m, Builder& b) -> Outcome {
             const Dims *x = dims(m["x"]), *reshaped = dims(m["reshaped"]), *result = dims(m["squeezed"]);
-            if (!x || !reshaped || !result || reshaped->size() != kRankOfPackedHeads || result->size() != 4)
-              return m.refuse("squeezed", "does not take away one of five axes");
+            if (!x || !reshaped || !result || reshaped->size() != result->size() + 1 || result->size() < 3)
+              return m.refuse("squeezed", "does not take away one axis of four or more");
             std::vector<int64_t> target;
             for (size_t i = 0; i < result->size(); ++i) {
               const auto size = (*result)[i].constant();
@@ -165,13 +165,39 @@ pattern::Rule squeezed_reshape() {
           }};
 }
 
+// (B, T, E) -> (B, T, 1, E) -> (1, B, T, E), a part of packed projections, without the transpose.
+pattern::Rule part_to_front() {
+  Pat split = Op("Reshape", "split").shared()(any("x"), any());
+  return {"normalize_transpose", Op("Transpose").attr("perm", {2, 0, 1, 3})(split),
+          [](const Match& m, Builder& b) -> Outcome {
+            const Dims *x = dims(m["x"]), *split = dims(m["split"]);
+            if (!x || !split || x->size() != 3 || *split != Dims{(*x)[0], (*x)[1], 1, (*x)[2]})
+              return m.refuse("split", "does not add an axis of size 1 in front of the last one");
+            return b.unsqueeze(m["x"], {0});
+          }};
+}
+
+// Reshape(Unsqueeze(x)) = Reshape(x)
+pattern::Rule unsqueezed_reshape() {
+  Pat unsqueezed = Op("Unsqueeze", "unsqueezed").further_inputs().shared()(any("x"));
+  return {"normalize_reshape", Op("Reshape", "reshaped")(unsqueezed, any("target")),
+          [](const Match& m, Builder& b) -> Outcome {
+            const Dims* x = dims(m["x"]);
+            const auto target = m.inference().integers(m["target"]);
+            if (!x || x->size() < 3) return m.refuse("x", "is not of rank 3 or more");
+            if (!target || std::any_of(target->begin(), target->end(), [](const Dim& d) { return d.is(0); }))
+              return m.refuse("target", "keeps sizes of its input");
+            return b.op("Reshape", {m["x"], m["target"]}, m.node("reshaped")->attributes());
+          }};
+}
+
 }  // namespace
 
 namespace rules {
 
 std::vector<pattern::Rule> transpose_forms() {
-  return {key_round_trip(),       time_first(false),    time_first(true),  back_to_time_first(),
-          unsqueezed_transpose(), squeezed_transpose(), squeezed_reshape()};
+  return {key_round_trip(),     time_first(false),  time_first(true), back_to_time_first(), unsqueezed_transpose(),
+          squeezed_transpose(), squeezed_reshape(), part_to_front(),  unsqueezed_reshape()};
 }
 
 }  // namespace rules

@@ -45,11 +45,11 @@ void infer_gemm(NodeInference& n) {
 
 void infer_fused_matmul(NodeInference& n) {
   const auto operand = [&](size_t input, const char* transpose, const char* transpose_batch) {
-    auto shape = transposed(n.shape(input), n.node().attr_int(transpose, 0) != 0);
+    auto shape = n.shape(input);
     // (d0, batch..., m, k) becomes (batch..., d0, m, k): the first axis is the rows, before any transposition.
     if (n.node().attr_int(transpose_batch, 0) != 0 && shape && shape->size() > 2)
       std::rotate(shape->begin(), shape->begin() + 1, shape->end() - 1);
-    return shape;
+    return transposed(std::move(shape), n.node().attr_int(transpose, 0) != 0);
   };
   n.set(0, n.element(0), matmul_shape(n, operand(0, "transA", "transBatchA"), operand(1, "transB", "transBatchB")));
 }

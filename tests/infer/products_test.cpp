@@ -21,6 +21,9 @@ TEST(InferProducts, MatMul) {
       {"(float[b,8] x, float[9,2] w) => (y) { y = Gemm(x, w) }",
        "invalid: node of 'y' (Gemm): inner sizes must agree: 8 and 9"},
       {"(float[b,n,64] x, float[b,m,64] w) => (y) { y = com.microsoft.FusedMatMul<transB = 1>(x, w) }", "float(b,n,m)"},
+      {"(float[n,b,64] x, float[m,b,64] w) => (y) { y = com.microsoft.FusedMatMul<transBatchA = 1, transBatchB = 1, "
+       "transB = 1>(x, w) }",
+       "float(b,n,m)"},
       {"(float[b,n,64] x, float[64,32] w) => (y) { y = ai.attune.Linear(x, w) }", "float(b,n,32)"},
       {"(float[b,n,64] x, float[32,64] w) => (y) { y = ai.attune.Linear<transposed = 1>(x, w) }", "float(b,n,32)"},
   });
