@@ -166,10 +166,11 @@ Outcome rewrite_one_head(const Match& m, Builder& b) {
 namespace rules {
 
 pattern::Rule attention_heads() {
-  // Queries that are made by a transpose; others may well be given with heads apart.
+  // Queries that are made by a transpose, or are a part of such; others may well be given with heads apart.
   const auto heads_outside = [](const Node& n) {
     const Value* query = n.input(kAttentionQuery);
-    return query->tensor_type().rank() == 4 && query->producer() && query->producer()->is("Transpose");
+    const Node* producer = query->producer();
+    return query->tensor_type().rank() == 4 && producer && (producer->is("Transpose") || producer->is("Slice"));
   };
   return {"fuse_attention_heads", query_pattern(), rewrite_query, {"ai.attune.Attention"}, heads_outside};
 }

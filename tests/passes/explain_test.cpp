@@ -316,6 +316,22 @@ TEST(ExplainHeads, OfKeysThatAreNotTheirLastAxis) {
   EXPECT_THAT(c.report.near_misses[0].reason, HasSubstr("is not float(C,S,8) with its last axis split into heads"));
 }
 
+// ProphetNet: positions of several streams are projected together and sliced apart with their heads.
+TEST(ExplainHeads, OfQueriesThatAreSlicedWithTheirHeads) {
+  const Converted c(R"(<ir_version: 8, opset_import: ["" : 17, "ai.attune" : 1]>
+    g (float[B,6,8] x, float[B,2,S,4] k) => (float[B,3,8] y)
+    <int64[1] zero = {0}, int64[1] three = {3}, int64[1] axis = {2}, int64[4] heads = {0, 0, 2, 4},
+     int64[3] merge = {0, 0, 8}>
+    { split = Reshape (x, heads)
+      h = Transpose <perm = [0, 2, 1, 3]> (split)
+      q = Slice (h, zero, three, axis)
+      a = ai.attune.Attention <num_heads = 2> (q, k, k)
+      t = Transpose <perm = [0, 2, 1, 3]> (a)
+      y = Reshape (t, merge) })");
+  ASSERT_EQ(c.report.near_misses.size(), 1U);
+  EXPECT_THAT(c.report.near_misses[0].reason, HasSubstr("expected Transpose, found Slice"));
+}
+
 // --- what exporters vary, and must not matter (2)
 
 class ExplainVaried : public testing::TestWithParam<std::pair<const char*, SpoiledAttention>> {};
