@@ -271,7 +271,7 @@ constexpr int64_t kManyRows = 64;
 // before.
 struct Tasks {
   Tasks(const PanelWeights& w, int64_t rows, int64_t parts) {
-    constexpr int64_t kRowBytes = 384 << 10, kPanelBytes = 256 << 10, kRowStep = 12, kTasksEach = 4;
+    constexpr int64_t kRowBytes = 192 << 10, kPanelBytes = 256 << 10, kRowStep = 12, kTasksEach = 4;
     const int64_t row_bytes = w.int8_activations() ? w.padded_inner() * w.rounded_bytes() : w.inner() * 4;
     const int64_t panel_bytes =
         w.int8_activations() ? static_cast<int64_t>(w.bytes()) / w.panels() : row_bytes * PanelWeights::kPanel;
