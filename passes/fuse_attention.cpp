@@ -47,7 +47,8 @@ Pat attention_pattern(bool in_float) {
   Pat q = any("query"), kt = any("key"), v = any("value");
   Pat scores = Op("MatMul", "scores").replaced()(scaled("query scaling", q), scaled("key scaling", kt));
   Pat row = optional(Op("Squeeze", "row scores").further_inputs(), scores);  // of a single query
-  Pat shifted = optional(Op("Add", "shift"), capped(scaled_scores(scaled("first scaling", row))), scalar("shift"));
+  Pat shifted =
+      optional(Op("Add", "shift"), capped(scaled_scores(scaled("first scaling", row))), scalar("shift number"));
   Pat unfolded = optional(Op("Reshape", "unfold"), shifted, any());
   Pat folded = optional(Op("Reshape", "fold"), masked_scores(unfolded), any());
   Pat weights = softmax_weights(folded);
@@ -268,7 +269,7 @@ class AttentionRewrite {
     if (m_.node("capped scores")) softcap_ = *m_.number("softcap");
     if (!std::isfinite(softcap_) || softcap_ < 0)
       return m_.refuse("softcap", fmt::format("{} is negative or not finite", softcap_));
-    if (m_.node("shift") && !std::isfinite(*m_.number("shift"))) return m_.refuse("shift", "is not finite");
+    if (m_.node("shift") && !std::isfinite(*m_.number("shift number"))) return m_.refuse("shift", "is not finite");
     return std::nullopt;
   }
 
