@@ -13,13 +13,6 @@ ValueType widened(const ValueType& type) {
   return out;
 }
 
-Tensor widened(const Tensor& t) {
-  if (!is_half(t.type())) return t;
-  const std::vector<double> values = t.to_contiguous().to_double();
-  std::vector<float> floats(values.begin(), values.end());
-  return Tensor::from<float>(t.shape(), std::span<const float>(floats));
-}
-
 class Widener {
  public:
   explicit Widener(const Model& model) : model_(model) {
@@ -97,6 +90,13 @@ class Widener {
 };
 
 }  // namespace
+
+Tensor widened(const Tensor& t) {
+  if (!is_half(t.type())) return t;
+  const std::vector<double> values = t.to_contiguous().to_double();
+  std::vector<float> floats(values.begin(), values.end());
+  return Tensor::from<float>(t.shape(), std::span<const float>(floats));
+}
 
 std::optional<Model> float_reference(const Model& model) { return Widener(model).run(); }
 

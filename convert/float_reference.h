@@ -12,4 +12,7 @@ namespace attune {
 // that the integers stand for. Nothing if the model quantises in other ways.
 std::optional<Model> float_reference(const Model& model);
 
+// float16 and bfloat16 as float; others as they are.
+Tensor widened(const Tensor& t);
+
 }  // namespace attune

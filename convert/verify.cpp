@@ -203,12 +203,7 @@ class Reference {
   static TensorMap widened(const TensorMap& inputs) {
     TensorMap out = inputs;
     for (auto& [name, value] : out) {
-      if (value.kind() != Datum::Kind::kTensor) continue;
-      const Tensor& t = value.tensor();
-      if (t.type() != DataType::kFloat16 && t.type() != DataType::kBFloat16) continue;
-      const std::vector<double> values = t.to_double();
-      const std::vector<float> floats(values.begin(), values.end());
-      value = Datum(Tensor::from<float>(t.shape(), std::span<const float>(floats)));
+      if (value.kind() == Datum::Kind::kTensor) value = Datum(attune::widened(value.tensor()));
     }
     return out;
   }

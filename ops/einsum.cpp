@@ -135,7 +135,7 @@ class EinsumKernel : public Kernel {
   // 16-bit operands as float.
   static Labelled operand(KernelCall& call, size_t i, const EinsumEquation& equation) {
     const Tensor& t = call.input(i);
-    if (t.type() != DataType::kFloat16 && t.type() != DataType::kBFloat16) return labelled(t, equation.operands[i]);
+    if (!is_half(t.type())) return labelled(t, equation.operands[i]);
     Tensor wide = Tensor::allocate(DataType::kFloat, t.shape(), call.pool());
     widen(t.type(), t.raw(), wide.mutable_data<float>(), t.count());
     return labelled(wide, equation.operands[i]);
