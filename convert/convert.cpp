@@ -13,8 +13,10 @@
 #include "graph/error.h"
 #include "graph/io/reader.h"
 #include "graph/io/writer.h"
+#include "ops/infer/infer.h"
 #include "runtime/generation_options.h"
 #include "runtime/panel_cache.h"
+#include "runtime/widen.h"
 
 namespace attune {
 namespace {
@@ -82,6 +84,18 @@ class TemporaryFolder {
   fs::path path_;
   int lock_ = -1;
 };
+
+// Operators of ai.attune round what they give to their type. Runtimes that compute halves in float32 don't round what
+// an operator of a source gives to the next one: so that they get no less from the result, its values between operators
+// are float32.
+void widen_activations(Model& model) {
+  bool fused = false;
+  model.graph->for_each_node([&](const Node& n) { fused = fused || n.domain() == "ai.attune"; });
+  if (!fused || !has_halves(*model.graph)) return;
+  const Inference types(model);
+  widen_halves(*model.graph, HalfMatrices::kBehindCasts, [](Node&) {});
+  model.graph->sort();
+}
 
 // A copy in the form of `target`.
 Model with_target(const Model& model, Target target) {
@@ -155,6 +169,7 @@ class ModelConversion {
     model.graph->for_each_node([&](const Node& n) { c.attentions += n.is("Attention", "ai.attune") ? 1 : 0; });
     if (!options_.alignment_weights.empty())
       c.alignment_weights = add_weights(model, selection(options_.alignment_weights, source_));
+    widen_activations(model);
     const fs::path written = temporary_ / c.result.filename();
     const bool rounds = options_.weights.type != WeightsType::kUnchanged || options_.cache_type;
     compare = compare && options_.verify;

@@ -154,12 +154,18 @@ bool stays_packed(const Node& node, size_t input) {
 
 class Widening {
  public:
-  explicit Widening(const std::function<void(Node&)>& added) : added_(added) {}
+  Widening(HalfMatrices matrices, const std::function<void(Node&)>& added) : matrices_(matrices), added_(added) {}
 
   void run(Graph& graph) {
     for (Node* node : graph.topological_order()) visit(*node);
-    for (size_t i = 0; i < graph.outputs().size(); ++i)
-      if (Value* v = graph.outputs()[i]; is_wide(v)) graph.set_output(i, narrow(v));
+    for (size_t i = 0; i < graph.outputs().size(); ++i) {
+      Value* v = graph.outputs()[i];
+      if (!is_wide(v)) continue;
+      const std::string name(v->name());
+      v->set_name({});
+      narrow(v)->set_name(name);
+      graph.set_output(i, narrow(v));
+    }
   }
 
  private:
@@ -189,7 +195,7 @@ class Widening {
     const bool reads_wide = widens || (node.is("Cast") && !is_half(static_cast<DataType>(node.attr_int("to", 0))));
     for (size_t i = 0; i < node.inputs().size(); ++i) {
       Value* v = node.input(i);
-      if (widens && is_half(v) && !stays_packed(node, i))
+      if (widens && is_half(v) && !(matrices_ == HalfMatrices::kAsStored && stays_packed(node, i)))
         node.set_input(i, node.is("Attention") && takes_stored_matrix(node, i) ? wide_in_storage(v) : wide(v));
       if (!reads_wide && is_wide(v)) node.set_input(i, narrow(v));
     }
@@ -220,6 +226,8 @@ class Widening {
 
   Value* wide(Value* value) {
     if (is_wide(value)) return value;
+    if (matrices_ == HalfMatrices::kBehindCasts && value->constant() && value->constant()->rank() >= 2)
+      return wide_in_storage(value);
     Value*& twin = wide_[value];
     if (!twin) {
       const Tensor* constant = value->constant();
@@ -229,7 +237,7 @@ class Widening {
     return twin;
   }
 
-  // A matrix that the kernel takes as it is stored.
+  // A matrix that the kernel takes, or the file has, as it is stored.
   Value* wide_in_storage(Value* value) {
     if (!value->constant()) return wide(value);
     Value*& twin = stored_[value];
@@ -251,6 +259,7 @@ class Widening {
     return node->output();
   }
 
+  const HalfMatrices matrices_;
   const std::function<void(Node&)>& added_;
   std::unordered_map<const Value*, DataType> narrow_type_;  // of values that are float32 now: the type they had
   std::unordered_map<const Value*, Value*> wide_, narrow_, stored_;  // twins of the other type
@@ -284,8 +293,8 @@ bool has_halves(const Graph& graph) {
   return found;
 }
 
-void widen_halves(Graph& graph, const std::function<void(Node&)>& added) {
-  if (types_are_known(graph)) Widening(added).run(graph);
+void widen_halves(Graph& graph, HalfMatrices matrices, const std::function<void(Node&)>& added) {
+  if (types_are_known(graph)) Widening(matrices, added).run(graph);
 }
 
 }  // namespace attune

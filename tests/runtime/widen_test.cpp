@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/io/text.h"
+#include "ops/infer/infer.h"
 #include "runtime/profile.h"
 #include "runtime/session.h"
 #include "tests/support/profiled_run.h"
@@ -195,6 +196,63 @@ TEST(Widen, IntegerResultsOfWideValues) {
   const test::ProfiledRun r = run("(float16[2] x, float16[2] t) => (int64[1] y) { a = Add(x, t) y = ArgMax(a) }",
                                   {{"x", halves({2}, {1, 1})}, {"t", halves({2}, {0, kTiny})}});
   EXPECT_THAT(r.y, ElementsAre(1));
+}
+
+// --- in files
+
+std::string in_file(const std::string& graph) {
+  Model model = parse_model(in_graph(graph));
+  const Inference types(model);
+  widen_halves(*model.graph, HalfMatrices::kBehindCasts, [](Node&) {});
+  model.graph->sort();
+  return to_text(model);
+}
+
+TEST(WidenInFiles, MatricesStayHalvesBehindCastsAndOutputsKeepNameAndType) {
+  const std::string text = in_file(R"((float16[N,2] x) => (float16[N,2] y)
+    <float16[2,2] w = {15360, 14336, 0, 15360}, float16[2] b = {15360, 14336}> {
+    p = MatMul(x, w)
+    y = Add(p, b)
+  })");
+  Model model = parse_model(text);
+  const Inference types(model);
+  ASSERT_EQ(model.graph->outputs().size(), 1U);
+  const Value& y = *model.graph->outputs()[0];
+  EXPECT_EQ(y.name(), "y");
+  EXPECT_EQ(y.element_type(), DataType::kFloat16);
+  ASSERT_TRUE(y.producer()->is("Cast"));
+  const Node& add = *y.producer()->input(0)->producer();
+  ASSERT_TRUE(add.is("Add"));
+  EXPECT_EQ(add.input(1)->element_type(), DataType::kFloat);
+  EXPECT_TRUE(add.input(1)->constant());
+  const Node& product = *add.input(0)->producer();
+  ASSERT_TRUE(product.is("MatMul"));
+  ASSERT_TRUE(product.input(1)->producer()->is("Cast"));
+  EXPECT_EQ(product.input(1)->producer()->input(0)->constant()->type(), DataType::kFloat16);
+  Session session(Plan::compile(std::move(model)));
+  const TensorMap out = session.run({{"x", halves({1, 2}, {1, 2})}});
+  EXPECT_THAT(out.at("y").tensor().to_double(), ElementsAre(2, 3));
+}
+
+TEST(WidenInFiles, CachesAndTheirAttentionStay) {
+  const std::string text =
+      in_file(R"((float16[1,1,1] x, float16[1,1,N,1] past) => (float16[1,1,1] y, float16[1,1,M,1] k) {
+    a = Add(x, x)
+    c, , k = ai.attune.Attention <num_heads = 1> (a, a, a, , , , , , , , , past, past)
+    y = Add(c, x)
+  })");
+  Model model = parse_model(text);
+  const Inference types(model);
+  model.graph->for_each_node([&](const Node& n) {
+    for (const Value* v : n.inputs())
+      if (v && n.is("Attention", "ai.attune")) {
+        EXPECT_EQ(v->element_type(), DataType::kFloat16) << v->name();
+      } else if (v && n.is("Add")) {
+        EXPECT_EQ(v->element_type(), DataType::kFloat) << v->name();
+      }
+  });
+  EXPECT_EQ(model.graph->outputs()[1]->name(), "k");
+  EXPECT_TRUE(model.graph->outputs()[1]->producer()->is("Attention", "ai.attune"));
 }
 
 }  // namespace
