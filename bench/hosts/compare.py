@@ -60,7 +60,7 @@ def feed(model, length, past, rng):
         elif i.type == "tensor(int64)":
             values[i.name] = rng.integers(5, 1000, shape)
         else:
-            values[i.name] = (rng.standard_normal(shape) * 0.3).astype(np.float32)
+            values[i.name] = (rng.standard_normal(shape) * 0.3).astype(np.float16 if "float16" in i.type else np.float32)
     return values
 
 
