@@ -77,6 +77,13 @@ if(build_openvino)
     unset(OpenVINO_DIR CACHE)
   endif()
   find_package(OpenVINO REQUIRED COMPONENTS Runtime ONNX PATHS ${openvino_root}/openvino/cmake NO_DEFAULT_PATH GLOBAL)
+  # The wheel has the library of TBB, but not its headers: an older one's, whose programs newer libraries serve.
+  find_path(tbb_headers oneapi/tbb/task_arena.h REQUIRED)
+  add_library(openvino_tbb SHARED IMPORTED GLOBAL)
+  set_target_properties(openvino_tbb PROPERTIES
+    IMPORTED_LOCATION ${openvino_root}/openvino/libs/libtbb.so.12
+    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${tbb_headers}
+    INTERFACE_INCLUDE_DIRECTORIES ${tbb_headers})
 endif()
 
 if(ATTUNE_BUILD_TESTS)

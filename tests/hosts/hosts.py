@@ -72,7 +72,7 @@ class OpenVino:
     name = "openvino"
     available = plugin_built("libattune_openvino.so")
 
-    def __init__(self, plugin: bool = True):
+    def __init__(self, plugin: bool = True, threads: int = 0):
         import openvino
 
         self.module = openvino
@@ -80,7 +80,7 @@ class OpenVino:
         if plugin:
             self.core.add_extension(str(PLUGINS / "libattune_openvino.so"))
         # As the file says, not as the processor likes it.
-        self.core.set_property("CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        self.core.set_property("CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": str(threads)})
 
     def load(self, model: onnx.ModelProto | pathlib.Path):
         source = str(model) if isinstance(model, pathlib.Path) else model.SerializeToString()

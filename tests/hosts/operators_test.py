@@ -50,13 +50,14 @@ def test_shapes_may_change_from_call_to_call(host):
         np.testing.assert_allclose(got["out0"], got["out3"] @ feed["v"], atol=1e-5)
 
 
+@pytest.mark.parametrize("host", [h for h in (OnnxRuntime, OpenVino) if h.available], ids=lambda h: h.name)
 @pytest.mark.parametrize("name, feed", [
     ("attention_long_causal", CASES["attention_long_causal"].feed),
     ("linear_many_rows_float32", {"x": np.ones((1, 512, 512), np.float32), "w": np.ones((512, 512), np.float32)})],
     ids=["attention", "product"])
-def test_a_session_of_one_thread_starts_none(name, feed):
+def test_a_session_of_one_thread_starts_none(host, name, feed):
     """Kernels, and the libraries that they call, run on the threads that the session was given, not on some of their own."""
-    run = OnnxRuntime(threads=1).load(CASES[name].model())
+    run = host(threads=1).load(CASES[name].model())
 
     def threads():
         before = set(os.listdir("/proc/self/task"))

@@ -11,6 +11,7 @@
 #include "ops/evaluate.h"
 #include "ops/hosts/openvino/attribute_text.h"
 #include "ops/hosts/openvino/types.h"
+#include "ops/hosts/openvino/workers.h"
 #include "ops/infer/infer.h"
 
 namespace attune::openvino {
@@ -169,6 +170,8 @@ const HostedNode& HostedOp::hosted_node() const {
 
 bool HostedOp::evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const {
   guarded([&] {
+    ArenaWorkers workers;
+    const WorkersScope scope(workers);
     const HostedNode& node = hosted_node();
     std::vector<Datum> data(signature_.inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
