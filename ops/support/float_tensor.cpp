@@ -93,25 +93,30 @@ FloatView<T>::FloatView(const Tensor& tensor, BufferPool* pool) {
 
 template <class T>
 FloatResult<T>::FloatResult(KernelCall& call, size_t output, DataType type, const Shape& shape)
-    : output_(output), type_(type), shape_(shape), wide_(Tensor::allocate(kDataTypeOf<T>, shape, call.pool())) {
-  data_ = wide_.template mutable_data<T>();
+    : output_(output), type_(type), shape_(shape), direct_(type == kDataTypeOf<T> && call.wants(output)) {
+  // Hosts have memory for their outputs.
+  Tensor& to = direct_ ? call.output(output, type, shape) : wide_;
+  if (!direct_) wide_ = Tensor::allocate(kDataTypeOf<T>, shape, call.pool());
+  data_ = to.template mutable_data<T>();
 }
 
 template <class T>
 void FloatResult<T>::store(KernelCall& call) {
   if (!data_) return;
+  data_ = nullptr;
+  if (direct_) return;
   if (type_ == kDataTypeOf<T>) {
     call.set_output(output_, std::move(wide_));
   } else {
     Tensor& out = call.output(output_, type_, shape_);
     if constexpr (std::is_same_v<T, float>) {
-      narrow(type_, data_, out.mutable_raw(), out.count());
+      narrow(type_, wide_.template data<float>(), out.mutable_raw(), out.count());
     } else {
-      std::vector<float> values(data_, data_ + out.count());
+      const double* from = wide_.template data<double>();
+      const std::vector<float> values(from, from + out.count());
       narrow(type_, values.data(), out.mutable_raw(), out.count());
     }
   }
-  data_ = nullptr;
 }
 
 template class FloatView<float>;

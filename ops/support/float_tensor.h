@@ -57,6 +57,7 @@ class FloatResult {
   size_t output_ = 0;
   DataType type_ = DataType::kUndefined;
   Shape shape_;
+  bool direct_ = false;  // written where it stays
   Tensor wide_;
   T* data_ = nullptr;
 };
