@@ -238,6 +238,7 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
     for (size_t i = 0; i < kPanels * kVectors; ++i) total[i / kVectors][r][i % kVectors] = hn::Zero(df);
   }
   const size_t panel_bytes = padded / kStep * kStepBytes;
+  fetch_result<kRows, kPanels>(b, p);
   size_t k = 0, offset = 0;
   for (size_t block = 0; block < blocks; ++block) {
     BlockSums<kStorage, kDot, kRows, kPanels, kSums> sums;

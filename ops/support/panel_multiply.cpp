@@ -52,6 +52,7 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
     for (size_t r = 0; r < kRows; ++r)
       for (size_t v = 0; v < kVectors; ++v) sum[q][r][v] = hn::Zero(df);
   }
+  fetch_result<kRows, kPanels>(b, p);
   for (int64_t k = 0; k < inner; ++k) {
     if constexpr (kFetches) {
       // Behind the end of a panel comes the panel kPanels further on.

@@ -91,6 +91,22 @@ inline HWY_NOINLINE VF apply(Activation a, VF x) {
   return x;
 }
 
+// Asks for the lines of the result that a block of many rows will write, while it computes: on two threads stores that
+// miss hold products of few inputs up (2048 x 512 by 512 x 2048, int8: 3.9 ms, with it 3.3).
+template <size_t kRows, size_t kPanels>
+HWY_INLINE void fetch_result(const PanelBlock& b, int64_t panel) {
+#if HWY_ARCH_X86
+  if constexpr (kRows > 3) {
+    const float* const y = b.y + b.row * b.y_stride + panel * kPanel;
+    for (size_t r = 0; r < kRows; ++r)
+      for (size_t q = 0; q < kPanels; ++q)
+        asm volatile("prefetchw %0" ::"m"(y[static_cast<int64_t>(r) * b.y_stride + static_cast<int64_t>(q) * kPanel]));
+  }
+#else
+  (void)b, (void)panel;
+#endif
+}
+
 // Row `r` of panel `panel` of the result. The residual is read before y is written: it may be y.
 HWY_INLINE void store_panel_row(const PanelBlock& b, int64_t panel, int64_t r, const VF (&sum)[kVectors]) {
   const DF df;
