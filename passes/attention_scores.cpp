@@ -152,7 +152,7 @@ std::optional<Outcome> MaskReader::add(const std::string& step, Value* mask) {
 std::optional<Outcome> MaskReader::keep(const std::string& step, Value* mask) {
   const auto filler = uniform_value(m_[step + " filler"], m_.inference());
   if (!filler) return m_.refuse(step + " filler", "is not a constant");
-  if (*filler > kLargestFiller)
+  if (!(*filler <= kLargestFiller))
     return m_.refuse(step + " filler", fmt::format("{} is too large to exclude a position from the softmax", *filler));
   if (m_.choice(step + " use") == kFilled) mask = b_.op("Not", {mask});
   if (mask_ && is_condition()) {

@@ -58,6 +58,8 @@ Pat attention_pattern(bool in_float) {
   return Op("MatMul", "context")(matrix, v);
 }
 
+constexpr double kLargestShift = 1e4;
+
 constexpr int kGroupAxis = 2;  // of (B, G, r, T, E)
 
 class AttentionRewrite {
@@ -254,22 +256,22 @@ class AttentionRewrite {
     for (const char* step : {"query scaling", "key scaling", "first scaling", "scaling"}) {
       const size_t choice = m_.choice(step);
       if (choice == kUnscaled) continue;
-      const std::string factor = std::string(step) + " factor";
-      const auto number = m_.number(factor);
-      if (!number) return m_.refuse(factor, "is not a known scalar");
-      scale_ = choice == kMultiplied ? scale_ * *number : scale_ / *number;
+      const double number = *m_.number(std::string(step) + " factor");
+      scale_ = choice == kMultiplied ? scale_ * number : scale_ / number;
     }
     if (!std::isfinite(scale_) || scale_ < 0)
       return m_.refuse("scaling factor", fmt::format("the scale {} is negative or not finite", scale_));
     return std::nullopt;
   }
 
-  // A number added to all scores changes no weight.
+  // A number added to all scores changes no weight, unless they are lost in it.
   Refusal read_cap() {
     if (m_.node("capped scores")) softcap_ = *m_.number("softcap");
     if (!std::isfinite(softcap_) || softcap_ < 0)
       return m_.refuse("softcap", fmt::format("{} is negative or not finite", softcap_));
-    if (m_.node("shift") && !std::isfinite(*m_.number("shift number"))) return m_.refuse("shift", "is not finite");
+    const double shift = m_.node("shift") ? *m_.number("shift number") : 0;
+    if (!(std::abs(shift) < kLargestShift))
+      return m_.refuse("shift", fmt::format("scores are lost in the number {:.6g} that is added to them", shift));
     return std::nullopt;
   }
 

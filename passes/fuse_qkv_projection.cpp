@@ -50,7 +50,6 @@ Outcome rewrite(const Match& m, Builder& b, const Operand& operand) {
     return m.refuse("weight", fmt::format("{} is not a constant matrix", weight->type().to_string()));
   if (x->tensor_type().rank() != 3)
     return m.refuse("states", fmt::format("expected rank 3, found {}", x->type().to_string()));
-  if (weight->element_type() != x->element_type()) return m.refuse("weight", "is of another type than the states");
   if (m.choice("biased") == 0) {
     if (!is_vector_of(*m["bias"], weight->tensor_type().dim(1)))
       return m.refuse(

@@ -39,13 +39,15 @@ pattern::Rule negated_condition() {
           }};
 }
 
-// CastLike(x, y) = Cast(x) to y's type, which needs y no more
+// CastLike(x, y) = Cast(x) to y's type, which needs y no more; both have the same attributes for rounding
 pattern::Rule cast_like() {
-  return {"normalize_cast_like", Op("CastLike")(any("x"), any("like")), [](const Match& m, Builder& b) -> Outcome {
+  return {"normalize_cast_like", Op("CastLike", "cast")(any("x"), any("like")),
+          [](const Match& m, Builder& b) -> Outcome {
             const DataType type = m["like"]->element_type();
-            if (!is_float(type) && !is_integer(type) && type != DataType::kBool)
-              return m.refuse("like", "is of no type that is cast without a choice of rounding");
-            return b.op("Cast", {m["x"]}, {{"to", static_cast<int64_t>(type)}});
+            if (type == DataType::kUndefined) return m.refuse("like", "its type is not known");
+            Attributes attributes = m.node("cast")->attributes();
+            attributes["to"] = static_cast<int64_t>(type);
+            return b.op("Cast", {m["x"]}, std::move(attributes));
           }};
 }
 

@@ -159,7 +159,7 @@ class MaskRewrite {
   // expression >= 0 as key <= query + offset, or key < length.
   std::string read_comparison(const MaskAtom& atom, Condition& c) const {
     const std::string other =
-        fmt::format("it compares positions in a way that is not causal: {} >= 0", atom.expression.to_string());
+        fmt::format("it compares positions in a way that is not causal: {} >= 0", in_words(atom.expression));
     const Dim key = index(1), query = index(2);
     const auto key_sign = sign_of(atom.expression, key), query_sign = sign_of(atom.expression, query);
     if (key_sign == 0 || (query_sign != 0 && query_sign != -key_sign)) return other;
@@ -171,6 +171,22 @@ class MaskRewrite {
     for (const std::string& symbol : c.bound.symbols())
       if (symbol.starts_with("@")) return other;
     return can_say(c) ? std::string() : other;
+  }
+
+  // With the names of tensors and axes in place of symbols.
+  std::string in_words(const Dim& e) const {
+    std::string text = e.to_string();
+    const auto replace = [&](const std::string& symbol, const std::string& name) {
+      for (size_t at = text.find(symbol); at != std::string::npos; at = text.find(symbol, at + name.size()))
+        text.replace(at, symbol.size(), name);
+    };
+    for (const auto& [symbol, element] : meaning_.elements) replace(symbol, std::string(element.tensor->name()));
+    const auto rank = static_cast<size_t>(mask_->tensor_type().rank());
+    for (size_t axis = 0; axis < rank; ++axis)
+      replace(index_symbol(axis).as_symbol(), axis + 1 == rank   ? "key"
+                                              : axis + 2 == rank ? "query"
+                                                                 : fmt::format("index {}", axis));
+    return text;
   }
 
   // 1, -1 or 0: the factor of an index in a sum; 0 for other factors, too.
