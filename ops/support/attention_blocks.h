@@ -13,16 +13,36 @@ constexpr int64_t panels(int64_t n) { return (n + kPanel - 1) / kPanel; }
 
 constexpr int64_t padded_width(const AttentionProblem& p) { return panels(p.value_width) * kPanel; }
 
-// Keys and values of one head, for products by panels.
+// Keys and values of key/value head g of batch b, for products by panels.
 struct PackedHead {
-  float* keys;    // panels(Tk) panels (Ek, kPanel): keys are columns
-  float* values;  // panels(F) panels (Tk, kPanel)
+  float* keys;                     // panels(Tk) panels (Ek, kPanel): keys are columns
+  float* packed_values = nullptr;  // panels(F) panels (Tk, kPanel); null: values are read where they lie
+  const float* values;
+  int64_t value_stride, value_panel_stride;  // from value to value, from panel to panel
 
-  static size_t numbers(const AttentionProblem& p) {
-    return static_cast<size_t>(panels(p.key_length) * kPanel * p.key_width + padded_width(p) * p.key_length);
+  // True if values needn't be packed: floats in rows at equal distances that fill their panels.
+  static bool reads_values(const AttentionProblem& p) {
+    return p.memory_type == DataType::kFloat && p.value_width % kPanel == 0 && !p.values[0].index &&
+           (p.values[0].length == 0 || p.values[1].length == 0);
   }
-  PackedHead(const AttentionProblem& p, float* memory)
-      : keys(memory), values(memory + panels(p.key_length) * kPanel * p.key_width) {}
+  static size_t numbers(const AttentionProblem& p) {
+    return static_cast<size_t>(panels(p.key_length) * kPanel * p.key_width +
+                               (reads_values(p) ? 0 : padded_width(p) * p.key_length));
+  }
+  PackedHead(const AttentionProblem& p, int64_t b, int64_t g, float* memory) : keys(memory) {
+    if (reads_values(p)) {
+      const HeadsView& v = p.values[p.values[0].length == 0 ? 1 : 0];
+      values = v.row<float>(b, g, 0);
+      value_stride = v.row_stride;
+      value_panel_stride = kPanel;
+    } else {
+      values = packed_values = memory + panels(p.key_length) * kPanel * p.key_width;
+      value_stride = kPanel;
+      value_panel_stride = p.key_length * kPanel;
+    }
+  }
+  // Number `f`, the first of a panel, of value i.
+  const float* value(int64_t f, int64_t i) const { return values + f / kPanel * value_panel_stride + i * value_stride; }
 };
 
 // Memory of one thread.
@@ -32,10 +52,11 @@ struct Scratch {
   float* queries;  // (kQueries, Ek), scaled
   float* maximum;  // kQueries
   float* sums;     // (kQueries, kPanel): of exponentials, by lanes of a vector
+  float* largest;  // (kQueries, kPanel): scores of one block of keys, by lanes
   float* factor;   // kQueries: 1 / the whole sum
 
   static size_t numbers(const AttentionProblem& p) {
-    return static_cast<size_t>((kQueries * (kKeys + padded_width(p) + p.key_width + kPanel + 2) + 15) / 16 * 16);
+    return static_cast<size_t>((kQueries * (kKeys + padded_width(p) + p.key_width + 2 * kPanel + 2) + 15) / 16 * 16);
   }
   Scratch(const AttentionProblem& p, float* memory) {
     scores = memory;
@@ -44,6 +65,7 @@ struct Scratch {
     maximum = queries + kQueries * p.key_width;
     factor = maximum + kQueries;
     sums = factor + kQueries;
+    largest = sums + kQueries * kPanel;
   }
 };
 
@@ -59,11 +81,11 @@ inline bool shows_scores(const AttentionProblem& p) {
   return p.weights && kind != AttentionWeights::kNormalized && kind != AttentionWeights::kHeadMean;
 }
 
-// Packs keys and values [0, last) of key/value head g of batch b. Gives false if a value isn't finite.
-bool pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& head);
+// Packs keys and values [0, last) of key/value head g of batch b.
+void pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& head);
 
-// One block of queries against all keys that it sees, which are packed. Marks rows in `left_over` that see nothing,
-// and, if weights are wanted, those that see something that isn't finite.
+// One block of queries against all keys that it sees, which are packed. Marks rows in `left_over` that see nothing or
+// whose result isn't finite, and, if weights are wanted, those that see something that isn't finite.
 void attend(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left_over,
             const Scratch& s);
 

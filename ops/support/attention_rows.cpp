@@ -107,12 +107,12 @@ float exponentials_of(float* scores, int64_t count, float maximum) {
   Vector sum = hn::Zero(Floats());
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const Vector e = exp_of_negative(hn::Sub(load(scores + i), m));
+    const Vector e = exp_of_score(hn::Sub(load(scores + i), m));
     hn::StoreU(e, Floats(), scores + i);
     sum = hn::Add(sum, e);
   }
   if (i < n) {
-    const Vector e = exp_of_negative(hn::Sub(load_first(scores + i, n - i), m));
+    const Vector e = exp_of_score(hn::Sub(load_first(scores + i, n - i), m));
     store_first(e, scores + i, n - i);
     sum = hn::Add(sum, hn::IfThenElseZero(hn::FirstN(Floats(), n - i), e));
   }

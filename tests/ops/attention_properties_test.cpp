@@ -23,7 +23,7 @@ using testing::Pointwise;
 // Soft attention over generated states of spread `spread`; sizes beyond one block now and then.
 AttentionCase soft_case(CaseGenerator& g, double spread = 1) {
   const int64_t b = 1 + g.below(2), h = 1 + g.below(3), tq = 1 + g.below(60), tk = 1 + g.below(200),
-                e = 1 + g.below(40), f = 1 + g.below(40);
+                e = 1 + g.below(40), f = g.chance(40) ? 32 : 1 + g.below(40);  // 32: read where they lie
   AttentionCase c;
   c[kAttentionQuery] = g.normal({b, h, tq, e}, spread);
   c[kAttentionKey] = g.normal({b, h, tk, e}, spread);
@@ -148,9 +148,36 @@ TEST_P(AttentionProperties, PaddedPositionsMayHoldAnything) {
   EXPECT_THAT(context(c), Pointwise(DoubleNear(close), clean));
 }
 
+// The largest score of a row comes late, again and again.
+TEST_P(AttentionProperties, ScoresMayRiseWithTheKeys) {
+  constexpr int64_t kQueries = 20, kKeys = 600;
+  for (const double rise : {0.01, 0.1, 3.0})
+    for (const int64_t width : {int64_t{32}, 1 + g_.below(40)}) {
+      AttentionCase c;
+      c.attributes["scale"] = 1.0F;
+      std::vector<double> keys(kKeys);
+      for (size_t i = 0; i < keys.size(); ++i) keys[i] = rise * static_cast<double>(i);
+      c[kAttentionQuery] = CaseGenerator::of({1, 1, kQueries, 1}, std::vector<double>(kQueries, 1), DataType::kFloat);
+      c[kAttentionKey] = CaseGenerator::of({1, 1, kKeys, 1}, keys, DataType::kFloat);
+      c[kAttentionValue] = g_.normal({1, 1, kKeys, width});
+      std::vector<double> row(static_cast<size_t>(width)), expected;
+      const std::vector<double> values = c[kAttentionValue].to_double();
+      double sum = 0;
+      for (size_t i = 0; i < keys.size(); ++i) {
+        const double weight = std::exp(keys[i] - keys.back());
+        sum += weight;
+        for (size_t f = 0; f < row.size(); ++f) row[f] += weight * values[i * row.size() + f];
+      }
+      for (double& v : row) v /= sum;
+      for (int64_t t = 0; t < kQueries; ++t) expected.insert(expected.end(), row.begin(), row.end());
+      // A key of 1800 has a last place of 1.2e-4.
+      EXPECT_THAT(context(c), Pointwise(DoubleNear(rise > 1 ? 2e-4 : 1e-5), expected)) << rise << " " << width;
+    }
+}
+
 TEST_P(AttentionProperties, CausalNeverSeesLaterValues) {
   AttentionCase c;
-  const int64_t n = 3 + g_.below(90), e = 1 + g_.below(20);
+  const int64_t n = 3 + g_.below(90), e = g_.chance(40) ? 32 : 1 + g_.below(20);
   const double spread = g_.pick<double>({1, 100, 1e4});
   for (const auto input : {kAttentionQuery, kAttentionKey, kAttentionValue}) c[input] = g_.normal({1, 2, n, e}, spread);
   const double close = slack(c);

@@ -1,0 +1,117 @@
+// Products of rows and a packed panel. Included once for each instruction set.
+#if defined(ATTUNE_ATTENTION_MULTIPLY_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTUNE_ATTENTION_MULTIPLY_INL_H
+#undef ATTUNE_ATTENTION_MULTIPLY_INL_H
+#else
+#define ATTUNE_ATTENTION_MULTIPLY_INL_H
+#endif
+
+#include <limits>
+
+#include "ops/support/attention_blocks.h"
+#include "ops/support/attention_vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attune {
+namespace blocked {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using namespace attention_vectors::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
+
+constexpr size_t kLanes = hn::MaxLanes(Floats());
+constexpr size_t kVectors = static_cast<size_t>(kPanel) / kLanes;
+// Rows of a product whose accumulators fit into the registers.
+constexpr int kRows = kVectors <= 2 ? 8 : kVectors <= 4 ? 3 : 1;
+
+// What becomes of a product.
+enum class Product {
+  kStore,
+  kAdd,     // to what is there
+  kLargest  // stored, and its elements raise the maxima of the row, by lanes
+};
+
+// A matrix of kPanel columns.
+struct Panel {
+  const float* data;
+  int64_t stride;  // from row to row
+};
+
+// Where a product of rows and a panel goes.
+struct PanelResult {
+  float* c;  // rows c_stride apart
+  int64_t c_stride;
+  float* largest = nullptr;  // rows kPanel apart
+};
+
+// c[r][j] (+)= sum_k a[r][k] panel[k][j], r < R, j < kPanel. Rows of a are a_stride apart.
+template <int R, Product what>
+HWY_INLINE void multiply_rows(const float* a, int64_t a_stride, int64_t inner, Panel panel, const PanelResult& to) {
+  Vector sums[R][kVectors];
+  for (int r = 0; r < R; ++r)
+    for (size_t v = 0; v < kVectors; ++v)
+      sums[r][v] =
+          what == Product::kAdd ? load(to.c + r * to.c_stride + static_cast<int64_t>(v * kLanes)) : hn::Zero(Floats());
+  for (int64_t k = 0; k < inner; ++k, panel.data += panel.stride) {
+    Vector factors[R];
+    for (int r = 0; r < R; ++r) factors[r] = hn::Set(Floats(), a[r * a_stride + k]);
+    for (size_t v = 0; v < kVectors; ++v) {
+      const Vector b = load(panel.data + v * kLanes);
+      for (int r = 0; r < R; ++r) sums[r][v] = hn::MulAdd(factors[r], b, sums[r][v]);
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    for (size_t v = 0; v < kVectors; ++v)
+      hn::StoreU(sums[r][v], Floats(), to.c + r * to.c_stride + static_cast<int64_t>(v * kLanes));
+    if constexpr (what == Product::kLargest) {
+      Vector largest = load(to.largest + r * kPanel);
+      for (size_t v = 0; v < kVectors; ++v) largest = hn::Max(largest, sums[r][v]);
+      hn::StoreU(largest, Floats(), to.largest + r * kPanel);
+    }
+  }
+}
+
+template <int R, Product what>
+HWY_INLINE int64_t multiply_groups(const float* a, int64_t a_stride, int64_t rows, int64_t inner, Panel panel,
+                                   const PanelResult& to, int64_t r) {
+  for (; r + R <= rows; r += R)
+    multiply_rows<R, what>(
+        a + r * a_stride, a_stride, inner, panel,
+        {to.c + r * to.c_stride, to.c_stride, what == Product::kLargest ? to.largest + r * kPanel : nullptr});
+  return r;
+}
+
+template <Product what>
+void multiply(const float* a, int64_t a_stride, int64_t rows, int64_t inner, Panel panel, const PanelResult& to) {
+  int64_t r = multiply_groups<kRows, what>(a, a_stride, rows, inner, panel, to, 0);
+  if constexpr (kRows > 4) r = multiply_groups<4, what>(a, a_stride, rows, inner, panel, to, r);
+  if constexpr (kRows > 2) r = multiply_groups<2, what>(a, a_stride, rows, inner, panel, to, r);
+  multiply_groups<1, what>(a, a_stride, rows, inner, panel, to, r);
+}
+
+// Rows [first, first + count) of a block.
+struct Rows {
+  int64_t first, count;
+};
+
+// Products of some of a block's queries and keys [first, first + columns).
+template <Product what>
+void multiply_keys(const AttentionProblem& p, const PackedHead& head, Rows rows, int64_t first, int64_t columns,
+                   const Scratch& s) {
+  float* largest = s.largest + rows.first * kPanel;
+  if constexpr (what == Product::kLargest) {
+    const Vector none = hn::Set(Floats(), -std::numeric_limits<float>::infinity());
+    for (int64_t r = 0; r < rows.count; ++r) hn::StoreU(none, Floats(), largest + r * kPanel);
+  }
+  for (int64_t j = 0; j < columns; j += kPanel)
+    multiply<what>(s.queries + rows.first * p.key_width, p.key_width, rows.count, p.key_width,
+                   {head.keys + (first + j) * p.key_width, kPanel},
+                   {s.scores + rows.first * kKeys + j, kKeys, largest});
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace blocked
+}  // namespace attune
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard for each instruction set

@@ -1,0 +1,137 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/support/attention_pack.cpp"
+
+#include "hwy/foreach_target.h"  // compiles this file once per instruction set
+//
+#include <algorithm>
+
+#include "ops/support/attention_blocks.h"
+#include "ops/support/attention_vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attune {
+namespace blocked {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using namespace attention_vectors::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
+
+constexpr size_t kLanes = hn::MaxLanes(Floats());
+
+// Calls f(row, i) for keys or values [0, last) of head h.
+template <class T, class F>
+void for_each_row(const std::array<HeadsView, 2>& operand, int64_t b, int64_t g, int64_t last, F&& f) {
+  int64_t start = 0;
+  for (const HeadsView& v : operand) {
+    for (int64_t i = 0; i < v.length && start + i < last; ++i) f(v.row<T>(b, g, i), start + i);
+    start += v.length;
+  }
+}
+
+// Four rows of four floats become four columns: to[e * kPanel + r] = rows[r][e].
+HWY_INLINE void transpose_four(const float* const (&rows)[4], float* to) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t e = 0; e < 4; ++e)
+    for (int64_t r = 0; r < 4; ++r) to[e * kPanel + r] = rows[r][e];
+#else
+  const hn::Full128<float> d;
+  const hn::Repartition<double, decltype(d)> pairs;
+  const auto r0 = hn::LoadU(d, rows[0]), r1 = hn::LoadU(d, rows[1]), r2 = hn::LoadU(d, rows[2]),
+             r3 = hn::LoadU(d, rows[3]);
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1)),
+             low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3)),
+             high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1)),
+             high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, to + kPanel);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, to + 2 * kPanel);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * kPanel);
+#endif
+}
+
+// Keys [0, last) of a head as columns, zeros behind them in the last panel.
+template <class T>
+void pack_keys(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& s) {
+  const int64_t width = p.key_width;
+  const auto column = [&](int64_t i) { return s.keys + i / kPanel * kPanel * width + i % kPanel; };
+  // Floats four by four; `waiting` rows of a group of four have come.
+  const float* four[4] = {};
+  int64_t waiting = 0;
+  for_each_row<T>(p.keys, b, g, last, [&](const T* row, int64_t i) {
+    if constexpr (std::is_same_v<T, float>) {
+      four[waiting++] = row;
+      if (waiting < 4 && i + 1 < last) return;
+      const int64_t first = i + 1 - waiting;
+      int64_t e = 0;
+      if (waiting == 4)
+        for (; e + 4 <= width; e += 4)
+          transpose_four({four[0] + e, four[1] + e, four[2] + e, four[3] + e}, column(first) + e * kPanel);
+      for (; e < width; ++e)
+        for (int64_t r = 0; r < waiting; ++r) column(first)[e * kPanel + r] = four[r][e];
+      waiting = 0;
+    } else {
+      for (int64_t e = 0; e < width; ++e) column(i)[e * kPanel] = static_cast<float>(row[e]);
+    }
+  });
+  for (int64_t i = last; i < panels(last) * kPanel; ++i)
+    for (int64_t e = 0; e < width; ++e) column(i)[e * kPanel] = 0;
+}
+
+template <class T>
+void pack_values(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& s) {
+  const size_t values = static_cast<size_t>(p.value_width), lanes = kLanes;
+  const auto place = [&](int64_t i, size_t f) {
+    return s.packed_values + (static_cast<int64_t>(f) / kPanel * p.key_length + i) * kPanel +
+           static_cast<int64_t>(f) % kPanel;
+  };
+  for_each_row<T>(p.values, b, g, last, [&](const T* row, int64_t i) {
+    for (size_t f = 0; f < values; f += lanes) {
+      const size_t n = std::min(lanes, values - f);
+      hn::StoreU(n == lanes ? load(row + f) : load_first(row + f, n), Floats(), place(i, f));
+    }
+    // The rest of the last panel is never part of a result, but must be a number.
+    for (size_t f = (values + lanes - 1) / lanes * lanes; f < static_cast<size_t>(padded_width(p)); f += lanes)
+      hn::StoreU(hn::Zero(Floats()), Floats(), place(i, f));
+  });
+}
+
+template <class T>
+void pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& s) {
+  pack_keys<T>(p, b, g, last, s);
+  if (s.packed_values) pack_values<T>(p, b, g, last, s);
+}
+
+void pack_float(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& head) {
+  pack<float>(p, b, g, last, head);
+}
+void pack_half(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& head) {
+  pack<Float16>(p, b, g, last, head);
+}
+void pack_brain(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& head) {
+  pack<BFloat16>(p, b, g, last, head);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace blocked
+}  // namespace attune
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace attune {
+namespace blocked {
+
+HWY_EXPORT(pack_float);
+HWY_EXPORT(pack_half);
+HWY_EXPORT(pack_brain);
+
+void pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& head) {
+  if (p.memory_type == DataType::kFloat16) return HWY_DYNAMIC_DISPATCH(pack_half)(p, b, g, last, head);
+  if (p.memory_type == DataType::kBFloat16) return HWY_DYNAMIC_DISPATCH(pack_brain)(p, b, g, last, head);
+  return HWY_DYNAMIC_DISPATCH(pack_float)(p, b, g, last, head);
+}
+
+}  // namespace blocked
+}  // namespace attune
+
+#endif  // HWY_ONCE

@@ -1,0 +1,130 @@
+// Steps 3 to 5 of attention on rows of scores: constants, cap, masks. Included once for each instruction set.
+#if defined(ATTUNE_ATTENTION_SCORES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTUNE_ATTENTION_SCORES_INL_H
+#undef ATTUNE_ATTENTION_SCORES_INL_H
+#else
+#define ATTUNE_ATTENTION_SCORES_INL_H
+#endif
+
+#include <algorithm>
+#include <limits>
+
+#include "hwy/cache_control.h"
+#include "ops/support/attention_blocks.h"
+#include "ops/support/attention_mask.h"
+#include "ops/support/attention_vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attune {
+namespace blocked {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using namespace attention_vectors::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
+
+HWY_INLINE float largest_of(const float* x, int64_t n) {
+  constexpr auto kStep = static_cast<int64_t>(hn::MaxLanes(Floats()));
+  Vector m = load(x);
+  for (int64_t i = kStep; i < n; i += kStep) m = hn::Max(m, load(x + i));
+  return hn::GetLane(hn::MaxOfLanes(Floats(), m));
+}
+
+// Adds the constant of head h, which ends step 3.
+template <class T>
+void add_score_bias(const AttentionProblem& p, int64_t h, float* scores, int64_t n) {
+  if (!p.b_score) return;
+  const auto offset = static_cast<float>(reinterpret_cast<const T*>(p.b_score)[h]);
+  for (int64_t i = 0; i < n; ++i) scores[i] += offset;
+}
+
+// Step 4; n is a multiple of a vector.
+void cap_scores(const AttentionProblem& p, float* scores, int64_t n) {
+  const float cap = p.config->softcap;
+  if (!(cap > 0)) return;
+  const Vector c = hn::Set(Floats(), cap);
+  for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::MaxLanes(Floats())))
+    hn::StoreU(hn::Mul(c, tanh_of(hn::Div(load(scores + i), c))), Floats(), scores + i);
+}
+
+// A vector of scores with a float mask's, excluded ones -inf; see apply_mask().
+HWY_INLINE Vector add_mask(Vector score, Vector bias) {
+  const Floats d;
+  const Vector excluded = hn::Set(d, -std::numeric_limits<float>::infinity());
+  const Vector sum = hn::Add(score, bias);
+  const auto overflows = hn::AndNot(hn::Eq(score, excluded), hn::Eq(sum, excluded));
+  const Vector added = hn::IfThenElse(overflows, hn::Set(d, std::numeric_limits<float>::lowest()), sum);
+  return hn::IfThenElse(hn::Eq(bias, excluded), excluded, added);
+}
+
+// Scores where `seen` isn't 0, -inf elsewhere.
+HWY_INLINE Vector keep_seen(Vector score, const uint8_t* seen) {
+  const Floats d;
+  const hn::RebindToUnsigned<Floats> words;
+  const auto flags = hn::PromoteTo(words, hn::LoadU(hn::Rebind<uint8_t, Floats>(), seen));
+  const Vector excluded = hn::Set(d, -std::numeric_limits<float>::infinity());
+  return hn::IfThenElse(hn::RebindMask(d, hn::Ne(flags, hn::Zero(words))), score, excluded);
+}
+
+// Step 5: applies the mask of query t to its scores of keys in `range`, scores[0] being that of range.first. Gives the
+// largest.
+template <class T>
+float mask_scores(const AttentionProblem& p, const Block& block, int64_t t, KeyRange range, float* scores) {
+  const MaskView& mask = p.mask;
+  const int64_t n = range.last - range.first, step = mask.strides[3];
+  const int64_t at = block.b * mask.strides[0] + block.h * mask.strides[1] + t * mask.strides[2] + range.first * step;
+  const auto lanes = static_cast<int64_t>(hn::MaxLanes(Floats()));
+  Vector largest = hn::Set(Floats(), -std::numeric_limits<float>::infinity());
+  int64_t i = 0;
+  if (step == 1) {
+    for (; i + lanes <= n; i += lanes) {
+      const Vector score = load(scores + i);
+      const Vector masked = mask.boolean ? keep_seen(score, reinterpret_cast<const uint8_t*>(mask.data) + at + i)
+                                         : add_mask(score, load(reinterpret_cast<const T*>(mask.data) + at + i));
+      hn::StoreU(masked, Floats(), scores + i);
+      largest = hn::Max(largest, masked);
+    }
+  }
+  apply_mask<T>(mask, block.b, block.h, t, {range.first + i, range.last}, scores + i, [](int64_t, bool) {});
+  float result = hn::GetLane(hn::MaxOfLanes(Floats(), largest));
+  for (; i < n; ++i) result = std::max(result, scores[i]);
+  return result;
+}
+
+// Fetches what mask_scores() is to read for query t and keys [first, first + n). Rows of a mask are far apart, and a
+// part of one is too short for the processor to fetch ahead by itself.
+template <class T>
+HWY_INLINE void fetch_mask(const AttentionProblem& p, const Block& block, int64_t t, int64_t first, int64_t n) {
+  const MaskView& mask = p.mask;
+  if (!block.masked || mask.strides[3] != 1 || t >= block.first + block.count) return;
+  const size_t element = mask.boolean ? 1 : sizeof(T);
+  const std::byte* from = mask.data + static_cast<size_t>(block.b * mask.strides[0] + block.h * mask.strides[1] +
+                                                          t * mask.strides[2] + first) *
+                                          element;
+  for (int64_t i = 0; i < n * static_cast<int64_t>(element); i += 64) hwy::Prefetch(from + i);
+}
+
+// Steps 3 to 5 for one row of scores of keys [first, first + n), of which `range` is seen. Gives the largest.
+template <class T>
+float finish_scores(const AttentionProblem& p, const Block& block, int64_t t, KeyRange range, int64_t first, int64_t n,
+                    float* scores) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const int64_t low = std::clamp<int64_t>(range.first - first, 0, n),
+                high = std::clamp<int64_t>(range.last - first, low, n);
+  std::fill(scores, scores + low, -kInfinity);
+  std::fill(scores + high, scores + n, -kInfinity);
+  if (low == high) return -kInfinity;
+  add_score_bias<T>(p, block.h, scores + low, high - low);
+  if (p.config->softcap > 0) {
+    cap_scores(p, scores, n);  // of what isn't seen, too
+    std::fill(scores, scores + low, -kInfinity);
+    std::fill(scores + high, scores + n, -kInfinity);
+  }
+  return block.masked ? mask_scores<T>(p, block, t, {first + low, first + high}, scores + low) : largest_of(scores, n);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace blocked
+}  // namespace attune
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard for each instruction set
