@@ -195,7 +195,7 @@ class Widening {
     const bool reads_wide = widens || (node.is("Cast") && !is_half(static_cast<DataType>(node.attr_int("to", 0))));
     for (size_t i = 0; i < node.inputs().size(); ++i) {
       Value* v = node.input(i);
-      if (widens && is_half(v) && !(matrices_ == HalfMatrices::kAsStored && stays_packed(node, i)))
+      if (widens && is_half(v) && !stays_as_stored(node, i))
         node.set_input(i, node.is("Attention") && takes_stored_matrix(node, i) ? wide_in_storage(v) : wide(v));
       if (!reads_wide && is_wide(v)) node.set_input(i, narrow(v));
     }
@@ -211,6 +211,10 @@ class Widening {
     for (size_t i = 0; i < node.output_count(); ++i)
       if (node.output(i) && node.output(i)->is_graph_output()) return false;
     return std::any_of(node.inputs().begin(), node.inputs().end(), [&](const Value* v) { return is_wide(v); });
+  }
+
+  bool stays_as_stored(const Node& node, size_t input) const {
+    return (matrices_ == HalfMatrices::kAsStored || node.is("Linear", "ai.attune")) && stays_packed(node, input);
   }
 
   void mark_wide(Value* value) {

@@ -13,7 +13,7 @@ bool has_halves(const Graph& graph);
 // How a constant matrix of halves is given to an operator whose other inputs became float32.
 enum class HalfMatrices {
   kAsStored,     // where the kernel takes it so, whatever the type of the other inputs: for plans only
-  kBehindCasts,  // as ONNX wants it
+  kBehindCasts,  // as operators of ONNX want it; ai.attune Linear takes it as stored
 };
 
 // Kernels compute halves (float16, bfloat16) in float32. Rounding each result to a half, which the next kernel widens

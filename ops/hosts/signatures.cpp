@@ -55,7 +55,7 @@ std::span<const OperatorSignature> operator_signatures() {
   static const std::vector<OperatorSignature> all = {
       attention(),
       {"Linear",
-       {{"x", T, false}, {"w", T, false}, {"bias", T, true}, {"residual", T, true}},
+       {{"x", T, false}, {"w", PortType::kWeight, false}, {"bias", T, true}, {"residual", T, true}},
        {{"y", T, false}},
        {{"activation", Kind::kString}, {"transposed", Kind::kInt}},
        kFloats},

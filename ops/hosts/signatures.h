@@ -12,7 +12,7 @@ namespace attune {
 
 inline constexpr std::string_view kHostedDomain = "ai.attune";
 
-enum class PortType { kT, kMask, kInt64 };  // kMask: bool or T
+enum class PortType { kT, kMask, kWeight, kInt64 };  // kMask: bool or T; kWeight: T, or half where T is float
 
 struct PortSignature {
   std::string_view name;

@@ -85,11 +85,12 @@ OpSchema linear_schema() {
          std::string("none"));
   s.Attr("transposed", "1: w is (out, in)", AttributeProto::INT, int64_t{0});
   s.Input(0, "x", "(..., in)", "T");
-  s.Input(1, "w", "(in, out), or (out, in) if transposed", "T");
+  s.Input(1, "w", "(in, out), or (out, in) if transposed", "W");
   s.Input(2, "bias", "(out)", "T", OpSchema::Optional);
   s.Input(3, "residual", "Broadcastable to (..., out)", "T", OpSchema::Optional);
   s.Output(0, "y", "(..., out)", "T");
   s.TypeConstraint("T", kFloats, "Floating-point types");
+  s.TypeConstraint("W", kFloats, "The type of x; beside float also float16 or bfloat16");
   s.TypeAndShapeInferenceFunction(infer_linear);
   return s;
 }

@@ -116,6 +116,13 @@ def all_cases() -> list[Case]:
     def none(count):
         return [None] * count
 
+    for half in (np.float16, ml_dtypes.bfloat16):
+        x, w, b = normal(2, 3, 8), normal(8, 5, element=half), normal(5)
+        product = np.maximum(x.astype(np.float64) @ w.astype(np.float64) + b, 0).astype(np.float32)
+        for name, constants in (("", ()), ("_constants", ("w", "b"))):
+            cases.append(Case(f"linear_weights_of_{np.dtype(half).name}{name}", "Linear", [("x", x), ("w", w), ("b", b)], [product],
+                              {"activation": "relu"}, constants))
+
     for element in (np.float32, np.float16, ml_dtypes.bfloat16, np.float64):
         kind = np.dtype(element).name
         q, k, v = normal(2, 3, 5, 8, element=element), normal(2, 3, 7, 8, element=element), normal(2, 3, 7, 8, element=element)

@@ -63,6 +63,8 @@ std::vector<BodyCase> cases() {
   all.push_back({"linear_transposed", "float[2,3,4] x, float[5,4] w", "y = ai.attune.Linear <transposed = 1> (x, w)"});
   all.push_back({"linear_float16", "float16[2,3,4] x, float16[4,5] w, float16[5] b", "y = ai.attune.Linear (x, w, b)",
                  "float16[] y", DataType::kFloat16});
+  all.push_back(
+      {"linear_weights_of_float16", "float[2,3,4] x, float16[4,5] w, float[5] b", "y = ai.attune.Linear (x, w, b)"});
   const std::string states = "float[2,3,8] x, float[2,3,8] r, float[8] s, float[8] b";
   for (const std::string kind : {"layer", "rms"})
     all.push_back({"normalization_" + kind, states,

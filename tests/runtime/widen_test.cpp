@@ -234,6 +234,20 @@ TEST(WidenInFiles, MatricesStayHalvesBehindCastsAndOutputsKeepNameAndType) {
   EXPECT_THAT(out.at("y").tensor().to_double(), ElementsAre(2, 3));
 }
 
+TEST(WidenInFiles, LinearTakesItsMatrixAsItIs) {
+  Model model =
+      parse_model(in_file(R"((float16[N,2] x) => (float16[N,2] y) <float16[2,2] w = {15360, 14336, 0, 15360}> {
+    y = ai.attune.Linear (x, w)
+  })"));
+  const Inference types(model);
+  const Node& linear = *model.graph->outputs()[0]->producer()->input(0)->producer();
+  ASSERT_TRUE(linear.is("Linear", "ai.attune"));
+  EXPECT_EQ(linear.input(0)->element_type(), DataType::kFloat);
+  ASSERT_TRUE(linear.input(1)->constant());
+  EXPECT_EQ(linear.input(1)->element_type(), DataType::kFloat16);
+  EXPECT_EQ(linear.output()->element_type(), DataType::kFloat);
+}
+
 TEST(WidenInFiles, CachesAndTheirAttentionStay) {
   const std::string text =
       in_file(R"((float16[1,1,1] x, float16[1,1,N,1] past) => (float16[1,1,1] y, float16[1,1,M,1] k) {

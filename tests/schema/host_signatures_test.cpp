@@ -19,13 +19,13 @@ using onnx::OpSchema;
 
 std::string describe(const OpSchema::FormalParameter& p, const std::string& t_name) {
   const std::string& type = p.GetTypeStr();
-  const std::string kind = type == "tensor(int64)" ? "int64" : type == t_name ? "T" : "mask";
+  const std::string kind = type == "tensor(int64)" ? "int64" : type == t_name ? "T" : type == "W" ? "weight" : "mask";
   return p.GetName() + (p.GetOption() == OpSchema::Optional ? "?: " : ": ") + kind;
 }
 
 std::string describe(const PortSignature& p) {
   static const std::map<PortType, std::string> kNames = {
-      {PortType::kT, "T"}, {PortType::kMask, "mask"}, {PortType::kInt64, "int64"}};
+      {PortType::kT, "T"}, {PortType::kMask, "mask"}, {PortType::kWeight, "weight"}, {PortType::kInt64, "int64"}};
   return std::string(p.name) + (p.optional ? "?: " : ": ") + kNames.at(p.type);
 }
 

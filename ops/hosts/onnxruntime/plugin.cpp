@@ -175,11 +175,11 @@ std::optional<Attribute> read_attribute(const Api* api, const KernelInfo* info, 
   return std::nullopt;
 }
 
-// The custom operator for one type T (and one type of mask).
+// The custom operator for one type T (and one type of mask, and of weights).
 struct HostOp : CustomOp {
   const OperatorSignature* signature = nullptr;
   std::string name;
-  DataType type{}, mask{};
+  DataType type{}, mask{}, weight{};
 
   int port_type(const PortSignature& p) const {
     switch (p.type) {
@@ -187,6 +187,8 @@ struct HostOp : CustomOp {
         return static_cast<int>(type);
       case PortType::kMask:
         return static_cast<int>(mask);
+      case PortType::kWeight:
+        return static_cast<int>(weight);
       case PortType::kInt64:
         return static_cast<int>(DataType::kInt64);
     }
@@ -315,12 +317,13 @@ class HostKernel {
 
 const HostOp& host_op(const CustomOp* op) { return *static_cast<const HostOp*>(op); }
 
-HostOp make_op(const OperatorSignature& signature, DataType type, DataType mask) {
+HostOp make_op(const OperatorSignature& signature, DataType type, DataType mask, DataType weight) {
   HostOp op;
   op.signature = &signature;
   op.name = std::string(signature.name);
   op.type = type;
   op.mask = mask;
+  op.weight = weight;
   op.get_name = [](const CustomOp* o) { return host_op(o).name.c_str(); };
   op.get_execution_provider_type = [](const CustomOp*) -> const char* { return nullptr; };  // the CPU
   op.get_input_type_count = [](const CustomOp* o) { return host_op(o).signature->inputs.size(); };
@@ -356,11 +359,15 @@ const std::deque<HostOp>& all_host_ops() {
   static const auto* const ops = [] {
     auto* list = new std::deque<HostOp>;
     for (const OperatorSignature& s : operator_signatures()) {
-      const bool masked =
-          std::any_of(s.inputs.begin(), s.inputs.end(), [](const auto& p) { return p.type == PortType::kMask; });
+      const auto has = [&](PortType type) {
+        return std::any_of(s.inputs.begin(), s.inputs.end(), [&](const auto& p) { return p.type == type; });
+      };
       for (const DataType type : s.types) {
-        list->push_back(make_op(s, type, DataType::kBool));
-        if (masked) list->push_back(make_op(s, type, type));
+        list->push_back(make_op(s, type, DataType::kBool, type));
+        if (has(PortType::kMask)) list->push_back(make_op(s, type, type, type));
+        if (has(PortType::kWeight) && type == DataType::kFloat)
+          for (const DataType half : {DataType::kFloat16, DataType::kBFloat16})
+            list->push_back(make_op(s, type, DataType::kBool, half));
       }
     }
     return list;
