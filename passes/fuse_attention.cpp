@@ -5,6 +5,7 @@
 
 #include "passes/attention_node.h"
 #include "passes/attention_scores.h"
+#include "passes/attention_streams.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -183,12 +184,7 @@ class AttentionRewrite {
   void merge_streams() {
     streams_of_ = query_;
     value_of_streams_ = value_;
-    for (Value** v : {&query_, &key_transposed_, &value_}) *v = without_streams(*v);
-  }
-
-  Value* without_streams(Value* x) {
-    Value* rest = b_.op("Slice", {b_.op("Shape", {x}), b_.integers({2}), b_.integers({5})});
-    return b_.op("Reshape", {x, b_.op("Concat", {b_.integers({-1}), rest}, {{"axis", int64_t{0}}})});
+    for (Value** v : {&query_, &key_transposed_, &value_}) *v = fold_streams(b_, *v);
   }
 
   // A mask over streams repeats over those of its axes that have size 1.
@@ -196,7 +192,7 @@ class AttentionRewrite {
     if (!mask || mask->tensor_type().rank() < 4) return mask;
     Value* streams = b_.op("Slice", {b_.op("Shape", {streams_of_}), b_.integers({0}), b_.integers({2})});
     Value* target = b_.op("Concat", {streams, b_.integers({1, 1, 1})}, {{"axis", int64_t{0}}});
-    return without_streams(b_.op("Expand", {mask, target}));
+    return fold_streams(b_, b_.op("Expand", {mask, target}));
   }
 
   // The scores in front of masks: with heads unfolded they are what the Reshape around the mask gives.
@@ -339,8 +335,8 @@ class AttentionRewrite {
     if (streams_of_) {
       Value* sizes = b_.op("Slice", {b_.op("Shape", {streams_of_}), b_.integers({0}), b_.integers({4})});
       Value* width = b_.op("Slice", {b_.op("Shape", {value_of_streams_}), b_.integers({4}), b_.integers({5})});
-      return b_.op("Reshape",
-                   {node.output(kAttentionContext), b_.op("Concat", {sizes, width}, {{"axis", int64_t{0}}})});
+      return reshape_to_sizes(b_, node.output(kAttentionContext),
+                              b_.op("Concat", {sizes, width}, {{"axis", int64_t{0}}}));
     }
     if (!unfolded_) return node.output(kAttentionContext);
     // Back to (B*H, Tq, F), as the users expect; their own Reshape usually undoes it.

@@ -58,6 +58,9 @@ Heads read_heads(const Match& m, Builder& b, const std::string& name) {
   return {*count, perm == kFromBatchFirst ? &x : b.transpose(&x, {1, 0, 2}), {}};
 }
 
+// Of a size in the target of a Reshape.
+bool unclear(const Dim& d) { return !d.known() || d.is(0); }
+
 bool is_used_elsewhere(const Value& v) { return v.uses().size() > 1 || v.is_graph_output(); }
 
 // --- queries and context
@@ -66,6 +69,17 @@ Pat query_pattern() {
   Pat attention = attention_of(split_heads("query", Op("Transpose", "query")), any("key"), any("value"));
   Pat merged = Op("Transpose", "heads last")(attention);
   return Op("Reshape", "merge")(merged, any("merge target"));
+}
+
+// The axis of size 1 that `to` has and `from` has not, where all others agree.
+std::optional<int64_t> axis_added(const TensorType& from, const TensorType& to) {
+  if (!from.shape || !to.shape || to.shape->size() != from.shape->size() + 1) return std::nullopt;
+  for (size_t axis = 0; axis < to.shape->size(); ++axis) {
+    Dims rest = *to.shape;
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis));
+    if ((*to.shape)[axis].is(1) && rest == *from.shape) return static_cast<int64_t>(axis);
+  }
+  return std::nullopt;
 }
 
 Outcome rewrite_query(const Match& m, Builder& b) {
@@ -91,15 +105,48 @@ Outcome rewrite_query(const Match& m, Builder& b) {
   if (!wanted.shape || !given.shape || *wanted.shape != *given.shape) {
     // A 0 in the target means a size of the (B, T, H, F) that is no longer there.
     const auto target = m.inference().integers(m["merge target"]);
-    if (!target || std::any_of(target->begin(), target->end(), [](const Dim& d) { return !d.known() || d.is(0); }))
+    if (const auto axis = axis_added(given, wanted)) {
+      context = b.unsqueeze(context, {*axis});
+    } else if (target && std::none_of(target->begin(), target->end(), unclear)) {
+      context = b.op("Reshape", {context, m["merge target"]});
+    } else {
       return m.refuse(
           "merge", fmt::format("{} is not {} with its heads merged", describe(m["merge"]), describe(before.output())));
-    context = b.op("Reshape", {context, m["merge target"]});
+    }
   }
   Outcome outcome(context);
   carry_outputs(before, *now, outcome);
   return outcome.detail(
       fmt::format("{} heads of width {}", heads.count, m["query split"]->tensor_type().dim(3).to_string()));
+}
+
+// (B N, H, T, F) -> (B, N, H, T, F) -> (B, N, T, H, F) -> (B, N, T, H F), attention in N streams: heads are merged
+// first
+pattern::Rule context_of_streams() {
+  Pat context = attention_of(any("query"), any("key"), any("value"));
+  Pat apart = Op("Reshape", "apart")(context, any("sizes"));
+  Pat merged = Op("Reshape", "merge")(Op("Transpose").attr("perm", {0, 1, 3, 2, 4})(apart), any());
+  return {"fuse_attention_heads", merged, [](const Match& m, Builder& b) -> Outcome {
+            Value* context = m.node("attention")->output(kAttentionContext);
+            const auto &folded = context->tensor_type().shape, &streams = m["apart"]->tensor_type().shape,
+                       &out = m["merge"]->tensor_type().shape;
+            if (!folded || !streams || !out || folded->size() != 4 || streams->size() != 5 ||
+                !std::equal(folded->begin() + 1, folded->end(), streams->begin() + 2) || !out->back().constant() ||
+                *out != Dims{(*streams)[0], (*streams)[1], (*streams)[3], (*streams)[2] * (*streams)[4]})
+              return m.refuse("merge", "does not merge the heads of each stream");
+            // A 0 among the sizes means one of the (B N, H, T, F) that is no longer there.
+            const auto sizes = m.inference().integers(m["sizes"]);
+            if (m.node("apart")->attr_int("allowzero", 0) == 0 &&
+                (!sizes || std::any_of(sizes->begin(), sizes->end(), unclear)))
+              return m.refuse("apart", "its sizes are not known");
+            const int64_t width = *out->back().constant();
+            Value* states = b.reshape(b.transpose(context, {0, 2, 1, 3}), {0, 0, width});
+            const auto size = [&](int64_t i) {
+              return b.op("Slice", {m["sizes"], b.integers({i}), b.integers({i + 1})});
+            };
+            Value* target = b.op("Concat", {size(0), size(1), size(3), b.integers({width})}, {{"axis", int64_t{0}}});
+            return b.op("Reshape", {states, target}, m.node("apart")->attributes());
+          }};
 }
 
 // --- keys and values
@@ -166,11 +213,10 @@ Outcome rewrite_one_head(const Match& m, Builder& b) {
 namespace rules {
 
 pattern::Rule attention_heads() {
-  // Queries that are made by a transpose, or are a part of such; others may well be given with heads apart.
+  // Queries that are computed; inputs may well be given with heads apart.
   const auto heads_outside = [](const Node& n) {
     const Value* query = n.input(kAttentionQuery);
-    const Node* producer = query->producer();
-    return query->tensor_type().rank() == 4 && producer && (producer->is("Transpose") || producer->is("Slice"));
+    return query->tensor_type().rank() == 4 && query->producer();
   };
   return {"fuse_attention_heads", query_pattern(), rewrite_query, {"ai.attune.Attention"}, heads_outside};
 }
@@ -189,6 +235,7 @@ pattern::Rule attention_memory_heads() {
 
 size_t fuse_attention_heads(PassContext& context) {
   const std::vector<pattern::Rule> list = {
+      context_of_streams(),
       rules::attention_heads(),
       rules::attention_memory_heads(),
       {"fuse_attention_heads", attention_of(any("query"), any("key"), any("value")), rewrite_one_head}};

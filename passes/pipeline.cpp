@@ -40,6 +40,7 @@ constexpr Pass kPipeline[] = {
     {"explain_normalizations", "Says of weights that are normalised by hand why they are no softmax.",
      explain_normalizations},
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
+    {"simplify_shapes", "Computes integers that depend on sizes of inputs from these alone.", simplify_shapes},
     {"fuse_attention_groups", "Key heads repeated for groups of query heads are given once.", fuse_attention_groups},
     {"fuse_attention_cache", "Concatenations with earlier keys and values move into Attention.", fuse_attention_cache},
     {"fuse_attention_scale", "Factors of queries and keys become the scale of Attention.", fuse_attention_scale},

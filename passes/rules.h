@@ -24,5 +24,7 @@ std::vector<pattern::Rule> mask_forms();
 std::vector<pattern::Rule> transpose_forms();
 // Normalising rules: projections for several operands at once become one for each.
 std::vector<pattern::Rule> projection_forms();
+// Normalising rules: parts of the rows of projections become projections of parts.
+std::vector<pattern::Rule> row_part_forms();
 
 }  // namespace attune::rules
