@@ -138,18 +138,15 @@ def test_many_threads_share_a_model():
                 np.testing.assert_allclose(outputs[name], data["out_" + name], atol=1e-5)
 
 
-def test_the_interpreter_runs_meanwhile(tmp_path):
-    """A product that takes a while must not keep another thread from counting."""
-    info = [helper.make_tensor_value_info(n, TensorProto.DOUBLE, ["n", "n"]) for n in "xy"]
-    model = attune.Model(save(tmp_path / "square.onnx", [helper.make_node("MatMul", ["x", "x"], ["y"])], info[:1], info[1:]), threads=1)
-    x = np.ones((900, 900))
+def ticks_during(work):
+    """How often this thread comes to run while another does `work`, and how long that takes."""
     during = []
     running = threading.Event()
 
     def run():
         running.set()
         start = time.perf_counter()
-        model.run({"x": x})
+        work()
         during.append((start, time.perf_counter()))
 
     thread = threading.Thread(target=run)
@@ -161,7 +158,41 @@ def test_the_interpreter_runs_meanwhile(tmp_path):
         time.sleep(0.001)
     thread.join()
     (start, end), = during
-    assert sum(start < t < end for t in ticks) >= 3, f"{len(ticks)} ticks in {end - start:.3f} s"
+    return sum(start < t < end for t in ticks), end - start
+
+
+def test_the_interpreter_runs_meanwhile(tmp_path):
+    """A product that takes a while must not keep another thread from counting."""
+    info = [helper.make_tensor_value_info(n, TensorProto.DOUBLE, ["n", "n"]) for n in "xy"]
+    model = attune.Model(save(tmp_path / "square.onnx", [helper.make_node("MatMul", ["x", "x"], ["y"])], info[:1], info[1:]), threads=1)
+    x = np.ones((900, 900))
+    ticks, seconds = ticks_during(lambda: model.run({"x": x}))
+    assert ticks >= 3, f"{ticks} ticks in {seconds:.3f} s"
+
+
+@pytest.mark.parametrize("name", ["convert", "load", "generate", "diagnose"])
+def test_the_interpreter_runs_during_longer_work(name, tmp_path):
+    """Each is one call; holding the lock, it would let nobody in."""
+    ids = np.full((64, 12), 5)
+    generator = attune.Generator(TRANSFORMER, threads=1)
+    work = {
+        "convert": lambda: attune.convert(TRANSFORMER, tmp_path / "fused", threads=1),
+        "load": lambda: attune.Generator(TRANSFORMER, threads=1),
+        "generate": lambda: generator.generate({"input_ids": ids}, num_beams=4, min_new_tokens=20, max_new_tokens=20),
+        "diagnose": lambda: attune.diagnose(TRANSFORMER, {"input_ids": ids}, regime=False),
+    }[name]
+    ticks, seconds = ticks_during(work)
+    assert ticks >= 3, f"{ticks} ticks in {seconds:.3f} s"
+
+
+def test_conversions_at_the_same_time_give_the_same(tmp_path):
+    def convert(i):
+        attune.convert(TRANSFORMER / "encoder_model.onnx", tmp_path / f"{i}.onnx", threads=1)
+        return (tmp_path / f"{i}.onnx").read_bytes()
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(convert, range(8)))
+    assert all(r == results[0] for r in results)
 
 
 def test_errors_say_where_and_of_which_kind(tmp_path):
