@@ -253,6 +253,12 @@ class Storage {
   const WeightsOptions& options_;
 };
 
+// Linear takes halves as they are: hosts fold what a Cast makes of a constant.
+Value* for_use(Value* narrow, const Use& use) {
+  const Node& widens = *narrow->producer();
+  return widens.is("Cast") && is_ours(*use.node, "Linear") ? widens.input(0) : narrow;
+}
+
 int64_t needed_opset(WeightsType type) {
   switch (type) {
     case WeightsType::kUnchanged:
@@ -310,7 +316,7 @@ StoredWeights store_weights(Model& model, const WeightsOptions& options) {
   for (const Weight& w : finder.found()) {
     Value* narrow = storage.store(w);
     if (!narrow) continue;
-    for (const Use& use : w.uses) use.node->set_input(use.index, narrow);
+    for (const Use& use : w.uses) use.node->set_input(use.index, for_use(narrow, use));
     ++result.count;
     result.sensitive += integers && w.sensitive ? 1 : 0;
   }
