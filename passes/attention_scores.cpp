@@ -222,16 +222,36 @@ std::vector<ShownValue> weights_of(const Match& match) {
   return values;
 }
 
+namespace {
+
+// The value, and who uses it outside of the match.
+std::string describe_use(const Match& match, const Value& value) {
+  const std::string name = value.name().empty() ? value.producer()->label() : fmt::format("'{}'", value.name());
+  if (value.is_graph_output()) return name + " is an output of the graph";
+  for (const Use& u : value.uses())
+    if (std::find(match.nodes().begin(), match.nodes().end(), u.node) == match.nodes().end())
+      return name + " by " + u.node->label();
+  return name;
+}
+
+}  // namespace
+
 std::optional<Outcome> find_shown(const Match& match, std::span<const ShownValue> values, DataType type,
                                   ShownValue& shown) {
   for (const ShownValue& v : values) {
     if (!is_used_outside(match, *v.value)) continue;
     for (const Use& u : v.value->uses())
-      if (u.node->is("Shape")) return match.refuse("softmax", "a step of it is also read for its shape");
-    if (v.output.empty()) return match.refuse("softmax", "a step of it is also used outside of the attention");
+      if (u.node->is("Shape"))
+        return match.refuse("softmax", "a step of it is also read for its shape: " + describe_use(match, *v.value));
+    if (v.output.empty())
+      return match.refuse("softmax",
+                          "a step of it is also used outside of the attention: " + describe_use(match, *v.value));
     if (v.value->element_type() != type)
-      return match.refuse("softmax", "a step of it is also used outside of the attention, in another type");
-    if (shown.value) return match.refuse("softmax", "scores and weights are also used outside of the attention");
+      return match.refuse("softmax", "a step of it is also used outside of the attention, in another type: " +
+                                         describe_use(match, *v.value));
+    if (shown.value)
+      return match.refuse("softmax", "two steps of it are also used outside of the attention: " +
+                                         describe_use(match, *shown.value) + ", " + describe_use(match, *v.value));
     shown = v;
   }
   return std::nullopt;

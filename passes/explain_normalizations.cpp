@@ -1,6 +1,6 @@
-// Weights that are normalised by hand in another way than a softmax, in front of the product with values, are no
-// attention that a rule takes, and neither is linear attention, which sums over positions before queries come. The
-// report says of each in what it differs.
+// Weights that are normalised by hand in another way than a softmax, or not at all, in front of the product with
+// values, are no attention that a rule takes, and neither is linear attention, which sums over positions before queries
+// come. The report says of each in what it differs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -170,6 +170,55 @@ const Node* summed_over_positions(const Node& n) {
   return nullptr;
 }
 
+// --- f(q k^T) v: weights that are not normalized
+
+constexpr const char* kWithoutNormalization =
+    "multiplies the values with {}, which are not normalized by a softmax: this is no Attention and stays as it is; "
+    "export softmax(scores) times values for one";
+
+struct Scores {
+  const Node* product = nullptr;   // of queries and keys, or of states and one column
+  const Node* function = nullptr;  // the last one that is more than a mask or a scale; null: there is none
+};
+
+bool gives_scores(const Node& product) {
+  const TensorType& right = product.input(1)->tensor_type();
+  return is_of_states(product) || (product.input(1)->constant() && right.rank() == 2 && right.dim(1).is(1));
+}
+
+// The scores that `weights` are computed from, one by one.
+std::optional<Scores> scores_behind(const Value* weights, int depth = 0) {
+  constexpr std::array kFunctions{"Hardmax",     "LogSoftmax", "Sigmoid", "Relu", "Tanh", "Abs", "Softplus",
+                                  "HardSigmoid", "LeakyRelu",  "Elu",     "Exp",  "Pow",  "Gelu"};
+  constexpr std::array kKept{"Cast", "Identity", "Mul",     "Div",       "Add", "Sub", "Neg",    "Where",
+                             "Clip", "Reshape",  "Squeeze", "Unsqueeze", "Max", "Min", "Dropout"};
+  const Node* n = weights->producer();
+  if (!n || depth > kMaxSteps || normalization_of(*n)) return std::nullopt;
+  if (n->is("MatMul")) return gives_scores(*n) ? std::optional(Scores{n}) : std::nullopt;
+  const bool is_function = is_one_of(*n, kFunctions);
+  if (!is_function && !is_one_of(*n, kKept)) return std::nullopt;
+  for (const Value* input : n->inputs()) {
+    auto found = input ? scores_behind(input, depth + 1) : std::nullopt;
+    if (!found) continue;
+    if (is_function) found->function = n;
+    return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<Scores> unnormalized_scores(const Node& context) {
+  if (!context.is("MatMul") || context.input(1)->constant()) return std::nullopt;
+  const auto& users = context.output()->uses();
+  if (std::any_of(users.begin(), users.end(), [](const Use& u) { return normalization_of(*u.node).has_value(); }))
+    return std::nullopt;
+  return scores_behind(context.input(0));
+}
+
+std::string reason_of(const Scores& scores) {
+  return fmt::format(kWithoutNormalization, scores.function ? "the weights of " + scores.function->label()
+                                                            : "the scores of " + scores.product->label());
+}
+
 }  // namespace
 
 size_t explain_normalizations(PassContext& context) {
@@ -178,6 +227,9 @@ size_t explain_normalizations(PassContext& context) {
     if (const Node* summed = summed_over_positions(n))
       context.report.near_misses.push_back({"fuse_attention", n.label(), n.type(), std::string(n.output()->name()),
                                             fmt::format(kWithoutSoftmax, summed->label())});
+    if (const auto scores = unnormalized_scores(n))
+      context.report.near_misses.push_back(
+          {"fuse_attention", n.label(), n.type(), std::string(n.output()->name()), reason_of(*scores)});
     const auto found = n.output_count() > 0 && n.output() ? normalization_of(n) : std::nullopt;
     if (!found) return;
     context.report.near_misses.push_back(

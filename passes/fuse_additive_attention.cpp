@@ -44,7 +44,7 @@ class AdditiveRewrite {
     for (const ShownValue& v : weights_of(m_)) values.push_back(v);
     if (auto refusal = find_shown(m_, values, query_->element_type(), shown_)) return *refusal;
     if (row_is_used() && shown_.value && shown_.output != "normalized")
-      return m_.refuse("softmax", "scores and weights are also used outside of the attention");
+      return m_.refuse("softmax", "both scores and weights are also used outside of the attention");
     return build(mask);
   }
 

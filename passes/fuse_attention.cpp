@@ -282,7 +282,7 @@ class AttentionRewrite {
     if (auto refusal = find_shown(m_, values, type_, shown_)) return refusal;
     row_wanted_ = row_ && is_used_outside(m_, *m_.node("row weights")->output());
     if (row_wanted_ && shown_.value && shown_.output != "normalized")
-      return m_.refuse("softmax", "scores and weights are also used outside of the attention");
+      return m_.refuse("softmax", "both scores and weights are also used outside of the attention");
     if (row_wanted_ && m_.node("row weights")->output()->element_type() != type_)
       return m_.refuse("softmax", "is also used outside of the attention, in another type");
     if (shown_.value && streams_of_)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "passes/attention_node.h"
 #include "passes/passes.h"
@@ -60,6 +61,13 @@ Heads read_heads(const Match& m, Builder& b, const std::string& name) {
 
 // Of a size in the target of a Reshape.
 bool unclear(const Dim& d) { return !d.known() || d.is(0); }
+
+constexpr std::array kMemory{kAttentionKey, kAttentionValue};
+
+bool is_transposed(const Value* v) {
+  const Node* n = v->producer();
+  return n && (n->is("Transpose") || (n->is("Slice") && is_transposed(n->input(0))));
+}
 
 bool is_used_elsewhere(const Value& v) { return v.uses().size() > 1 || v.is_graph_output(); }
 
@@ -196,7 +204,7 @@ Outcome rewrite_one_head(const Match& m, Builder& b) {
   AttentionParts parts(before);
   if (parts.inputs[kAttentionQuery]->tensor_type().rank() != 3) return m.refuse("query", "is not three-dimensional");
   if (parts.inputs[kAttentionPastKey]) return m.refuse("attention", "has a past");
-  for (const AttentionInput i : {kAttentionKey, kAttentionValue}) {
+  for (const AttentionInput i : kMemory) {
     if (!parts.inputs[i]) return m.refuse("key", "is left out, and stands for the queries");
     const TensorType& type = parts.inputs[i]->tensor_type();
     if (type.rank() != 4 || !type.dim(1).is(1)) return m.refuse("key", "is not of one head");
@@ -222,11 +230,13 @@ pattern::Rule attention_heads() {
 }
 
 pattern::Rule attention_memory_heads() {
-  // Keys that are made by a transpose, for queries without an axis of heads.
+  // Likewise for keys and values, of queries without an axis of heads.
   const auto heads_outside = [](const Node& n) {
-    const Value *query = n.input(kAttentionQuery), *key = n.input(kAttentionKey);
-    return key && query->tensor_type().rank() == 3 && key->tensor_type().rank() == 4 && key->producer() &&
-           key->producer()->is("Transpose");
+    if (n.input(kAttentionQuery)->tensor_type().rank() != 3) return false;
+    return std::any_of(kMemory.begin(), kMemory.end(), [&](AttentionInput i) {
+      const Value* v = n.input(i);
+      return v && v->tensor_type().rank() == 4 && (is_transposed(v) || linear_layer_behind(v));
+    });
   };
   return {"fuse_attention_heads", memory_pattern(), rewrite_memory, {"ai.attune.Attention"}, heads_outside};
 }

@@ -3,6 +3,7 @@
 
 #include "passes/attention_node.h"
 #include "passes/passes.h"
+#include "passes/rules.h"
 
 namespace attune {
 namespace {
@@ -66,12 +67,26 @@ Outcome rewrite(const Match& m, Builder& b, const Operand& operand) {
 
 }  // namespace
 
-size_t fuse_qkv_projection(PassContext& context) {
+std::vector<pattern::Rule> rules::qkv_projections() {
   std::vector<pattern::Rule> list;
-  for (size_t i = 0; i < std::size(kOperands); ++i)
-    list.push_back({"fuse_qkv_projection", projected_pattern(i),
-                    [operand = kOperands[i]](const Match& m, Builder& b) { return rewrite(m, b, operand); }});
-  return pattern::apply_rules(list, context);
+  for (size_t i = 0; i < std::size(kOperands); ++i) {
+    const Operand& operand = kOperands[i];
+    // A linear layer in front of an operand whose heads are inside. Those of integers stay in front.
+    const auto layer_outside = [operand](const Node& n) {
+      const Value* v = n.input(operand.states);
+      if (!v || v->tensor_type().rank() != 3 || n.input(operand.weight)) return false;
+      const Node* layer = linear_layer_behind(v);
+      return layer && layer->is("MatMul") && layer->input(1)->constant();
+    };
+    list.push_back({"fuse_qkv_projection",
+                    projected_pattern(i),
+                    [operand](const Match& m, Builder& b) { return rewrite(m, b, operand); },
+                    {"ai.attune.Attention"},
+                    layer_outside});
+  }
+  return list;
 }
+
+size_t fuse_qkv_projection(PassContext& context) { return pattern::apply_rules(rules::qkv_projections(), context); }
 
 }  // namespace attune

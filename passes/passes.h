@@ -38,6 +38,8 @@ size_t normalize_projections(PassContext&);
 size_t fuse_attention(PassContext&);
 // Changes nothing: reports weights that are normalised in another way than a softmax.
 size_t explain_normalizations(PassContext&);
+// Changes nothing: reports projections and heads that stay outside of an Attention.
+size_t explain_projections(PassContext&);
 size_t fuse_additive_attention(PassContext&);
 size_t fuse_attention_groups(PassContext&);
 size_t fuse_attention_cache(PassContext&);

@@ -50,6 +50,8 @@ constexpr Pass kPipeline[] = {
     {"fuse_attention_scale", "Factors of queries and keys become the scale of Attention.", fuse_attention_scale},
     {"fuse_qkv_projection", "The linear layers in front of queries, keys and values move into Attention.",
      fuse_qkv_projection},
+    {"explain_projections", "Says of linear layers and heads in front of an Attention why they are not inside.",
+     explain_projections},
     {"simplify_masks", "Masks become causal, a condition over keys, or nothing, where that is proven.", simplify_masks},
     {"fuse_position_bias", "A table looked up by T5's buckets of distances becomes one node.", fuse_position_bias},
     {"fuse_position_embedding", "The look-up of positions in a table, scale and sum with the states become one node.",
@@ -90,8 +92,6 @@ void optimize(Model& model, Report& report, const PassOptions& options) {
   for (const Pass& pass : pipeline())
     report.pass_counts[std::string(pass.name)] +=
         within([&] { return "pass " + std::string(pass.name); }, [&] { return pass.run(context); });
-  for (const pattern::Rule& rule : {rules::attention_heads(), rules::attention_memory_heads()})
-    for (auto& miss : pattern::explain_anchors({&rule, 1}, model)) report.near_misses.push_back(std::move(miss));
   if (!model.opset_imports.contains("ai.attune")) model.opset_imports["ai.attune"] = 1;
   model.graph->sort();
   note_fixed_sizes(model.graph->inputs(), inputs, "input", report);

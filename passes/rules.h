@@ -9,6 +9,13 @@ pattern::Rule attention();
 pattern::Rule additive_attention();
 pattern::Rule attention_heads();         // of queries and the context
 pattern::Rule attention_memory_heads();  // of keys and values
+std::vector<pattern::Rule> qkv_projections();
+
+// A product with a constant matrix, of floats or of integers.
+bool is_linear_layer(const Node& n);
+// The linear layer that `v` is computed from, position by position or by moving elements: it may have been meant as a
+// projection. Null if there is none.
+const Node* linear_layer_behind(const Value* v, int depth = 0);
 
 // Normalising rules: sums of products as MatMul.
 std::vector<pattern::Rule> contraction_forms();

@@ -214,9 +214,18 @@ class Explainer {
     if (miss.path.empty()) {
       miss.path = anchor.type();
       miss.value = anchor.output();
-      miss.found = "its result doesn't reach the operator that the rule ends with";
+      miss.found = fmt::format("its result reaches no {} that the rule could end with", operators_of(*nearest));
     }
     misses_.push_back({nearest->name, anchor.label(), miss.path, name_of(miss.value), miss.reason()});
+  }
+
+  // "MatMul or Cast"
+  static std::string operators_of(const Rule& rule) {
+    std::set<std::pair<std::string, std::string>> types;
+    collect_roots(*rule.pattern, types);
+    std::vector<std::string> names;
+    for (const auto& [domain, type] : types) names.push_back(domain.empty() ? type : domain + "." + type);
+    return fmt::format("{}", fmt::join(names, " or "));
   }
 
   void attempt(const Rule& rule, Value* root, Miss& miss) {
