@@ -23,8 +23,11 @@ void write_info(const Value& value, onnx::ValueInfoProto& proto) {
 }
 
 bool worth_an_info(const Value& value) {
-  return value.type().kind != ValueType::Kind::kUnknown || !value.type().unmodelled.empty() || !value.doc.empty() ||
-         !value.metadata.empty();
+  const ValueType& type = value.type();
+  // Readers refuse a tensor of no element type.
+  const bool has_type = type.kind == ValueType::Kind::kTensor ? type.tensor.element != DataType::kUndefined
+                                                              : type.kind != ValueType::Kind::kUnknown;
+  return has_type || !type.unmodelled.empty() || !value.doc.empty() || !value.metadata.empty();
 }
 
 // Whether the tensor says all about the type of the value.

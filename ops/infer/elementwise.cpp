@@ -163,6 +163,12 @@ std::vector<SymbolicTensor> broadcast_operands(NodeInference& n, DataType result
   return broadcast_elements(n, shape);
 }
 
+// com.microsoft: a and b with scale and zero point each, scale and zero point of the result.
+void quantized_binary(NodeInference& n) {
+  const auto a = n.shape(0), b = n.shape(3);
+  n.set(0, n.element(0), a && b ? std::optional(n.broadcast(*a, *b)) : std::nullopt);
+}
+
 // Two or more operands, combined from the left.
 void arithmetic(NodeInference& n, RealBinary real, IntegerBinary integer) {
   for (size_t i = 1; i < n.input_count(); ++i) expect_same_elements(n, 0, i);
@@ -326,7 +332,8 @@ InferRules unary_rules() {
         "LeakyRelu",  "Mish",    "Selu",       "Shrink",  "Softplus", "Softsign", "Swish",       "ThresholdedRelu",
         "BitwiseNot", "Softmax", "LogSoftmax", "Hardmax", "PRelu",    "Trilu",    "CumSum",      "CumProd"})
     rules.push_back({"", type, 1, same_type});
-  for (const char* type : {"Gelu", "FastGelu", "QuickGelu", "BiasGelu"})
+  for (const char* type :
+       {"Gelu", "FastGelu", "QuickGelu", "BiasGelu", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax"})
     rules.push_back({"com.microsoft", type, 1, same_type});
   return rules;
 }
@@ -363,6 +370,8 @@ InferRules binary_rules() {
       {"", "Or", 2, comparison(nullptr, logical_or)},
       {"", "Xor", 2, comparison(nullptr, logical_xor)},
       {"", "Where", 3, infer_where},
+      {"com.microsoft", "QLinearAdd", 7, quantized_binary},
+      {"com.microsoft", "QLinearMul", 7, quantized_binary},
   };
 }
 

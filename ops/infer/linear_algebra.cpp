@@ -67,6 +67,23 @@ void infer_linear(NodeInference& n) {
   n.set(0, n.element(0), std::move(shape));
 }
 
+// com.microsoft: x (..., K), packed weights of N columns.
+void infer_matmul_nbits(NodeInference& n) {
+  auto shape = n.shape(0);
+  if (shape) {
+    if (shape->empty()) n.fail("input 0 is a scalar");
+    n.unify(shape->back(), n.node().attr_int("K", 0), "inner sizes");
+    shape->back() = n.node().attr_int("N", 0);
+  }
+  n.set(0, n.element(0), std::move(shape));
+}
+
+// com.microsoft: a and b with scale and zero point each, c, scale and zero point of the result.
+void infer_qgemm(NodeInference& n) {
+  const bool a = n.node().attr_int("transA", 0) != 0, b = n.node().attr_int("transB", 0) != 0;
+  n.set(0, n.node().input(7) ? n.element(0) : DataType::kFloat, Dims{n.dim(0, a ? 1 : 0), n.dim(3, b ? 0 : 1)});
+}
+
 // ---- Einsum
 
 struct EinsumTerm {
@@ -246,6 +263,8 @@ InferRules linear_algebra_rules() {
       {"com.microsoft", "MatMulIntegerToFloat", 4,
        [](NodeInference& n) { n.set(0, n.element(2), matmul_shape(n, n.shape(0), n.shape(1))); }},
       {"com.microsoft", "DynamicQuantizeMatMul", 3, infer_matmul},
+      {"com.microsoft", "MatMulNBits", 2, infer_matmul_nbits},
+      {"com.microsoft", "QGemm", 6, infer_qgemm},
       {"ai.attune", "Linear", 2, infer_linear},
   };
 }

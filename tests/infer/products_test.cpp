@@ -24,6 +24,13 @@ TEST(InferProducts, MatMul) {
       {"(float[n,b,64] x, float[m,b,64] w) => (y) { y = com.microsoft.FusedMatMul<transBatchA = 1, transBatchB = 1, "
        "transB = 1>(x, w) }",
        "float(b,n,m)"},
+      {"(float[b,n,64] x, uint8[32,4,8] w, float[128] s) => (y) "
+       "{ y = com.microsoft.MatMulNBits<K = 64, N = 32, bits = 4, block_size = 16>(x, w, s) }",
+       "float(b,n,32)"},
+      {"(uint8[n,64] x, float s, uint8 z, int8[32,64] w) => (y, q) "
+       "{ y = com.microsoft.QGemm<transB = 1>(x, s, z, w, s, z) "
+       "q = com.microsoft.QGemm<transB = 1>(x, s, z, w, s, z, , s, z) }",
+       "float(n,32); uint8(n,32)"},
       {"(float[b,n,64] x, float[64,32] w) => (y) { y = ai.attune.Linear(x, w) }", "float(b,n,32)"},
       {"(float[b,n,64] x, float[32,64] w) => (y) { y = ai.attune.Linear<transposed = 1>(x, w) }", "float(b,n,32)"},
   });
