@@ -76,8 +76,10 @@ void print_verification(const Verification& v) {
   size_t refused = 0;
   for (const VerifiedCase& c : v.cases) refused += c.refused.empty() ? 0 : 1;
   if (v.compared == 0) {
-    print_line(fmt::format("  NOT verified: the source refuses all {} kinds of made-up inputs, first: {}",
-                           v.cases.size(), v.cases.empty() ? "none" : v.cases.front().refused));
+    print_line(
+        fmt::format("  NOT verified (--no-verify writes it unchecked): the source refuses all {} kinds of made-up "
+                    "inputs, first: {}",
+                    v.cases.size(), v.cases.empty() ? "none" : v.cases.front().refused));
     return;
   }
   print_line(fmt::format(

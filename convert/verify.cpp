@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "convert/float_reference.h"
 #include "convert/sample_inputs.h"
@@ -71,6 +72,24 @@ SampleChoice equal_sizes(SampleChoice c) {
   int64_t size = 1;
   for (const auto& [symbol, n] : c.sizes) size = std::max(size, n);
   for (auto& [symbol, n] : c.sizes) n = size;
+  return c;
+}
+
+// The choice with signals `factor` times as long: every axis but the first of float inputs. Nothing if the inputs would
+// be large.
+std::optional<SampleChoice> stretched(SampleChoice c, const std::vector<SampleInput>& inputs, int64_t factor) {
+  constexpr double kLargest = 1 << 20;  // elements of an input
+  std::set<std::string, std::less<>> symbols;
+  for (const SampleInput& input : inputs)
+    for (size_t axis = 1; input.role == InputRole::kFloat && axis < input.dims.size(); ++axis)
+      for (const std::string& s : input.dims[axis].symbols()) symbols.insert(s);
+  if (symbols.empty()) return std::nullopt;
+  for (const std::string& s : symbols) c.sizes[s] *= factor;
+  for (const SampleInput& input : inputs) {
+    double count = 1;
+    for (const Dim& d : input.dims) count *= static_cast<double>(d.evaluate(c.sizes).value_or(1));
+    if (count > kLargest) return std::nullopt;
+  }
   return c;
 }
 
@@ -271,6 +290,7 @@ class Comparison {
       // Equal sizes only where the source refuses different ones.
       if (!compare(all[n])) compare(equal_sizes(all[n]));
     }
+    if (v_.compared == 0) compare_stretched(all);
     if (v_.compared == 0) compare_fixed();
     v_.reference = reference_.errors();
     if (options_.progress) options_.progress(all.size(), all.size());
@@ -280,6 +300,15 @@ class Comparison {
  private:
   bool has(InputRole role) const {
     return std::any_of(inputs_.begin(), inputs_.end(), [&](const auto& i) { return i.role == role; });
+  }
+
+  // Sound and pictures that are shorter than the windows of convolutions are refused: longer ones.
+  void compare_stretched(const std::vector<SampleChoice>& all) {
+    for (const int64_t factor : {16, 64, 256, 1024}) {
+      for (const SampleChoice& choice : all)
+        if (const auto longer = stretched(choice, inputs_, factor)) compare(*longer, false);
+      if (v_.compared > 0) return;
+    }
   }
 
   // Sizes that are declared dynamic, but that the export has fixed.
