@@ -216,19 +216,29 @@ class AttentionRewrite {
     return std::nullopt;
   }
 
-  // Batch and heads folded into one axis (old BART, TrOCR): the operands before their Reshape.
+  // Batch and heads folded into one axis (old BART, TrOCR): the operands before their Reshape. Keys and values whose
+  // batch has another name, so that their Reshape is no fold by sizes, are split as the queries are.
   void unfold_heads() {
     Value* q = before_fold(query_);
-    Value* v = before_fold(value_);
+    if (!q || !q->tensor_type().dim(1).constant()) return;
+    const Dim heads = q->tensor_type().dim(1);
+    const auto apart = [&](Value* x) -> Value* {
+      Value* before = before_fold(x);
+      if (before && before->tensor_type().dim(1) == heads) return before;
+      const bool folded = x->tensor_type().rank() == 3 && x->producer() && x->producer()->is("Reshape") &&
+                          x->tensor_type().dim(0) == query_->tensor_type().dim(0);
+      if (!folded || before) return nullptr;
+      Value* sizes = b_.op("Slice", {b_.op("Shape", {x}), b_.integers({1}), b_.integers({3})});
+      return b_.op("Reshape",
+                   {x, b_.op("Concat", {b_.integers({-1, *heads.constant()}), sizes}, {{"axis", int64_t{0}}})});
+    };
+    Value* v = apart(value_);
     Value* k = nullptr;
     if (const Node* t = key_transposed_->producer();
         t && t->is("Transpose") && t->attr_ints("perm") == std::vector<int64_t>{0, 2, 1})
-      k = before_fold(t->input(0));
-    Value* kt = k ? nullptr : before_fold(key_transposed_);
-    if (!q || !v || (!k && !kt)) return;
-    const Dim heads = q->tensor_type().dim(1);
-    if (!heads.constant() || !(v->tensor_type().dim(1) == heads) || !((k ? k : kt)->tensor_type().dim(1) == heads))
-      return;
+      k = apart(t->input(0));
+    Value* kt = k ? nullptr : apart(key_transposed_);
+    if (!v || (!k && !kt)) return;
     unfolded_ = true;
     folded_query_ = query_;
     query_ = q;

@@ -25,10 +25,14 @@ size_t simplify_shapes(PassContext&);
 // Sizes of inputs that a Reshape of the outermost graph forces to be equal, or to be a number, become so. (An input
 // without elements would not be forced.)
 size_t tie_sizes(PassContext&);
+// The size of a mask that inputs of states have by the same name, though the graph works with different ones.
+size_t untie_sizes(PassContext&);
 // Calls of model-local functions by their bodies.
 size_t inline_functions(PassContext&);
 // If with a condition that is known, by the branch.
 size_t inline_static_if(PassContext&);
+// Linear layers over folded or regrouped rows, over the rows as they were.
+size_t normalize_folded_rows(PassContext&);
 // Spellings of exporters that the rules need not know: the softmax's axis written out, reshape round trips.
 size_t normalize_forms(PassContext&);
 

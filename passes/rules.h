@@ -27,6 +27,8 @@ std::vector<pattern::Rule> broadcast_forms();
 std::vector<pattern::Rule> softmax_forms();
 // Normalising rules: masks that are folded like scores, or multiplied.
 std::vector<pattern::Rule> mask_forms();
+// Normalising rules: scores plus those of positions.
+std::vector<pattern::Rule> relative_score_forms();
 // Normalising rules: reshapes and transposes that together are one transpose.
 std::vector<pattern::Rule> transpose_forms();
 // Normalising rules: projections for several operands at once become one for each.

@@ -61,6 +61,7 @@ inline size_t run_pass(const std::string& name, PassContext& context) {
       {"fuse_qkv_projection", fuse_qkv_projection},
       {"fuse_residual_normalization", fuse_residual_normalization},
       {"inline_static_if", inline_static_if},
+      {"normalize_folded_rows", normalize_folded_rows},
       {"normalize_forms", normalize_forms},
       {"simplify_masks", simplify_masks},
       {"simplify_shapes", simplify_shapes}};

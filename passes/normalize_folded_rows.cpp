@@ -1,0 +1,125 @@
+// Linear layers over rows that were folded or regrouped work on rows as they were:  f(fold(x)) = fold(f(x))
+#include <algorithm>
+
+#include "passes/passes.h"
+#include "passes/pattern/rule.h"
+
+namespace attune {
+namespace {
+
+using pattern::any;
+using pattern::Builder;
+using pattern::Match;
+using pattern::one_of;
+using pattern::Op;
+using pattern::Outcome;
+using pattern::Pat;
+
+const Dims* dims(const Value* v) { return v->tensor_type().shape ? &*v->tensor_type().shape : nullptr; }
+
+// x (B, T, D) as rows (B T, D).
+Pat folded_rows() {
+  return one_of("fold", {Op("Reshape", "rows").shared()(any("x"), any()),
+                         Op("Squeeze", "rows").further_inputs().shared()(any("x"))});
+}
+
+bool folds_rows(const Match& m) {
+  const Dims *x = dims(m["x"]), *rows = dims(m["rows"]);
+  return x && rows && x->size() > 2 && rows->size() == 2 && x->back() == rows->back() && x->back().constant();
+}
+
+// A constant matrix (D, N) for a product from the right; null where it would be copied for others, or isn't one.
+Value* right_matrix(Value* weight, bool transposed, Builder& b) {
+  if (!weight->constant() || weight->tensor_type().rank() != 2) return nullptr;
+  if (!transposed) return weight;
+  return weight->uses().size() == 1 ? b.transpose(weight, {1, 0}) : nullptr;
+}
+
+Value* fold_again(Value* states, Builder& b) {
+  return b.reshape(states, {-1, *states->tensor_type().dim(-1).constant()});
+}
+
+// GPT-2's layers, and what tools make of MatMul and Add.
+pattern::Rule folded_gemm() {
+  Pat rows = folded_rows();
+  Pat product = Op("Gemm", "gemm").further_inputs()(rows, any("weight"));
+  return {"normalize_folded_rows", product, [](const Match& m, Builder& b) -> Outcome {
+            const Node& gemm = *m.node("gemm");
+            Value* bias = gemm.input(2);
+            if (!folds_rows(m)) return m.refuse("rows", "are not folded from several axes");
+            if (gemm.attr_int("transA", 0) != 0 || gemm.attr_float("alpha", 1) != 1 || gemm.attr_float("beta", 1) != 1)
+              return m.refuse("gemm", "scales its operands, or transposes the rows");
+            if (bias && bias->tensor_type().rank() != 1 && bias->tensor_type().rank() != 0)
+              return m.refuse("gemm", "adds another bias to each row");
+            Value* weight = right_matrix(m["weight"], gemm.attr_int("transB", 0) != 0, b);
+            if (!weight) return m.refuse("weight", "is no constant matrix, or would be copied for its other users");
+            Value* states = b.op("MatMul", {m["x"], weight});
+            return fold_again(bias ? b.op("Add", {states, bias}) : states, b);
+          }};
+}
+
+pattern::Rule folded_product() {
+  Pat product = Op("MatMul")(folded_rows(), any("weight"));
+  return {"normalize_folded_rows", product, [](const Match& m, Builder& b) -> Outcome {
+            if (!folds_rows(m)) return m.refuse("rows", "are not folded from several axes");
+            if (!right_matrix(m["weight"], false, b)) return m.refuse("weight", "is no constant matrix");
+            return fold_again(b.op("MatMul", {m["x"], m["weight"]}), b);
+          }};
+}
+
+// Contexts (B, T, H, E) whose heads are merged and rows folded at once: first the one, then the other.
+pattern::Rule folded_context() {
+  Pat rows = Op("Reshape", "rows")(Op("Transpose", "context").shared()(any()), any());
+  return {"normalize_folded_rows", rows, [](const Match& m, Builder& b) -> Outcome {
+            const Dims *context = dims(m["context"]), *rows = dims(m["rows"]);
+            if (!context || !rows || context->size() != 4 || rows->size() != 2 ||
+                !((*context)[2] * (*context)[3] == (*rows)[1]))
+              return m.refuse("rows", "are not those of a context");
+            const auto& uses = m["rows"]->uses();
+            const bool product = std::all_of(uses.begin(), uses.end(), [](const Use& u) {
+              return u.index == 0 && (u.node->is("Gemm") || u.node->is("MatMul"));
+            });
+            const auto width = (*rows)[1].constant();
+            if (!product || !width) return m.refuse("rows", "do not go to linear layers alone");
+            return b.reshape(b.reshape(m["context"], {0, 0, *width}), {-1, *width});
+          }};
+}
+
+// (B, T, D) W = (B, T, H E) as (B', T', H, E): the states regrouped as (B', T', D) before, once for all layers.
+// Exporters leave the batch of encoder states another name than that of queries, which they are split by.
+pattern::Rule regrouped_heads() {
+  Pat product = Op("MatMul", "product")(any("x"), any("weight"));
+  Pat projected = one_of("biased", {Op("Add")(product, any("bias")), product});
+  return {"normalize_regrouped_rows", Op("Reshape", "heads")(projected, any("target")),
+          [](const Match& m, Builder& b) -> Outcome {
+            const Dims *states = dims(m["product"]), *heads = dims(m["heads"]);
+            const Value *weight = m["weight"], *bias = m["bias"];
+            if (!weight->constant() || weight->tensor_type().rank() != 2)
+              return m.refuse("weight", "is no constant matrix");
+            if (bias && (!bias->constant() || bias->tensor_type().rank() != 1))
+              return m.refuse("bias", "is no constant vector");
+            if (!states || !heads || states->size() != 3 || heads->size() != 4)
+              return m.refuse("heads", "are not of states (B, T, H E)");
+            const auto width = weight->tensor_type().dim(0).constant(), count = (*heads)[2].constant(),
+                       size = (*heads)[3].constant();
+            if (!width || !count || !size || !(states->back() == Dim(*count * *size)))
+              return m.refuse("heads", "are not of the last axis alone");
+            if ((*states)[0] == (*heads)[0] && (*states)[1] == (*heads)[1])
+              return m.refuse("heads", "are of the rows as they were");
+            Value* leading = b.op("Slice", {m["target"], b.integers({0}), b.integers({2})});
+            Value* target = b.op("Concat", {leading, b.integers({*width})}, {{"axis", int64_t{0}}});
+            Value* rows = b.op("Reshape", {m["x"], target}, {{"allowzero", m.node("heads")->attr_int("allowzero", 0)}});
+            Value* result = b.op("MatMul", {rows, m["weight"]});
+            if (bias) result = b.op("Add", {result, m["bias"]});
+            return b.reshape(result, {0, 0, *count, *size});
+          }};
+}
+
+}  // namespace
+
+size_t normalize_folded_rows(PassContext& context) {
+  const std::vector<pattern::Rule> list = {folded_gemm(), folded_product(), folded_context(), regrouped_heads()};
+  return pattern::apply_rules(list, context, false);
+}
+
+}  // namespace attune

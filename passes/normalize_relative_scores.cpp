@@ -1,0 +1,73 @@
+// Scores with positions as Transformer-XL and Conformer have them, as the attention rules expect them:
+// ((q + u) k^T + r) s = (q + u) k^T s + r s, with r a mask then
+#include <algorithm>
+
+#include "passes/passes.h"
+#include "passes/rules.h"
+
+namespace attune {
+namespace {
+
+using pattern::any;
+using pattern::Builder;
+using pattern::Match;
+using pattern::one_of;
+using pattern::Op;
+using pattern::Outcome;
+using pattern::Pat;
+
+// Whether a softmax is what becomes of `v`, behind masks and casts.
+bool reaches_softmax(const Value& v, int steps = 5) {
+  return steps > 0 && std::any_of(v.uses().begin(), v.uses().end(), [&](const Use& u) {
+           const Node& n = *u.node;
+           if (n.is("Softmax")) return true;
+           for (const char* type : {"Add", "Sub", "Where", "Cast", "Max", "Reshape"})
+             if (n.is(type)) return reaches_softmax(*n.output(), steps - 1);
+           return false;
+         });
+}
+
+pattern::Rule scaled_sum_of_scores() {
+  Pat product = Op("MatMul", "scores")(any("query"), any("key"));
+  Pat sum = Op("Add")(product, any("positions")), factor = pattern::scalar("factor");
+  return {"normalize_relative_scores",
+          one_of("scaling", {Op("Mul", "scaled")(sum, factor), Op("Div", "scaled")(sum, factor)}),
+          [](const Match& m, Builder& b) -> Outcome {
+            const Value *key = m["key"], *positions = m["positions"];
+            if (key->constant() || m["query"]->constant() || key->tensor_type().rank() < 3)
+              return m.refuse("scores", "are no product of queries and keys");
+            if (m["factor"]->tensor_type().rank() != 0 || m.inference().scalar(positions))
+              return m.refuse("positions", "are a number");
+            if (!reaches_softmax(*m.root())) return m.refuse("scaled", "do not go to a softmax");
+            const char* type = m.choice("scaling") == 0 ? "Mul" : "Div";
+            return b.op("Add", {b.op(type, {m["scores"], m["factor"]}), b.op(type, {m["positions"], m["factor"]})});
+          }};
+}
+
+// A bias (H, E) added behind the split into heads is one of (H E) in front of it.
+pattern::Rule bias_of_heads() {
+  Pat heads = Op("Reshape", "heads").shared()(any("states"), any());
+  return {"normalize_bias_of_heads", Op("Add", "biased")(heads, any("bias")),
+          [](const Match& m, Builder& b) -> Outcome {
+            const auto &states = m["states"]->tensor_type().shape, &heads = m["heads"]->tensor_type().shape,
+                       &bias = m["bias"]->tensor_type().shape;
+            if (!states || !heads || !bias || states->size() != 3 || heads->size() != 4 || !m["bias"]->constant())
+              return m.refuse("heads", "are no states split into heads, plus a constant");
+            const auto count = (*heads)[2].constant(), width = (*heads)[3].constant();
+            const bool splits = count && width && (*states)[0] == (*heads)[0] && (*states)[1] == (*heads)[1];
+            if (!splits || bias->size() < 2 || !std::equal(bias->end() - 2, bias->end(), heads->end() - 2) ||
+                !std::all_of(bias->begin(), bias->end() - 2, [](const Dim& d) { return d.is(1); }))
+              return m.refuse("bias", "is not one of heads");
+            Value* flat = b.constant(m["bias"]->constant()->to_contiguous().reshaped({*count * *width}));
+            return b.reshape(b.op("Add", {m["states"], flat}), {0, 0, *count, *width});
+          }};
+}
+
+}  // namespace
+
+namespace rules {
+
+std::vector<pattern::Rule> relative_score_forms() { return {scaled_sum_of_scores(), bias_of_heads()}; }
+
+}  // namespace rules
+}  // namespace attune

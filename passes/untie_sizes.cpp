@@ -1,0 +1,85 @@
+// Sizes that exporters gave one name although the graph works with different ones: a mask over sound (B, S), beside
+// states (B, T, D) of which there are fewer. Where nothing that the graph computes needs the mask to be as long as the
+// states, its size gets a name of its own.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "ops/infer/infer.h"
+#include "passes/passes.h"
+
+namespace attune {
+namespace {
+
+bool differ(const Dim& a, const Dim& b) { return !(a == b) && !a.is(1) && !b.is(1); }
+
+// Axes, from the last on, along which two shapes are neither the same nor broadcast by a 1.
+size_t differences(const std::optional<Dims>& a, const std::optional<Dims>& b) {
+  size_t count = 0;
+  if (!a || !b) return 0;
+  for (size_t i = 1; i <= std::min(a->size(), b->size()); ++i)
+    count += differ((*a)[a->size() - i], (*b)[b->size() - i]) ? 1 : 0;
+  return count;
+}
+
+// Where the graph combines sizes that are not known to be the same.
+size_t contradictions(Graph& graph, const Model& model) {
+  constexpr std::array kBroadcasting = {"Add",   "Sub",  "Mul",     "Div",         "Where",          "And", "Or",
+                                        "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Max", "Min"};
+  const Inference inference(graph, model.opset_imports);
+  size_t count = 0;
+  graph.for_each_node([&](const Node& n) {
+    const auto shape = [&](size_t i) { return n.input(i) ? n.input(i)->tensor_type().shape : std::nullopt; };
+    if (n.is("Expand")) {
+      count += differences(shape(0), inference.integers(n.input(1)));
+    } else if (n.is("MatMul")) {
+      const auto a = shape(0), b = shape(1);
+      if (a && b && a->size() > 1 && b->size() > 1) count += differ(a->back(), (*b)[b->size() - 2]) ? 1 : 0;
+    } else {
+      for (const char* type : kBroadcasting)
+        if (n.is(type))
+          for (size_t i = 1; i < n.inputs().size(); ++i) count += differences(shape(0), shape(i));
+    }
+  });
+  return count;
+}
+
+size_t contradictions(const Model& model, const Value& renamed, const ValueType& type) {
+  std::unordered_map<const Value*, Value*> copies;
+  const auto graph = model.graph->clone(&copies);
+  copies.at(&renamed)->set_type(type);
+  return contradictions(*graph, model);
+}
+
+// A float input with `symbol` among its sizes; null if there is none.
+const Value* states_of(const Graph& graph, const std::string& symbol) {
+  for (const Value* v : graph.inputs())
+    if (is_float(v->element_type()) && v->tensor_type().shape)
+      for (const Dim& d : *v->tensor_type().shape)
+        if (d.as_symbol() == symbol) return v;
+  return nullptr;
+}
+
+}  // namespace
+
+size_t untie_sizes(PassContext& context) {
+  Graph& graph = *context.model.graph;
+  size_t changes = 0;
+  for (Value* mask : graph.inputs()) {
+    if (is_float(mask->element_type()) || mask->tensor_type().rank() != 2) continue;
+    const std::string symbol = mask->tensor_type().dim(1).as_symbol();
+    const Value* states = symbol.empty() ? nullptr : states_of(graph, symbol);
+    if (!states) continue;
+    ValueType apart = mask->type();
+    (*apart.tensor.shape)[1] = Dim::symbol(fmt::format("{}_{}", mask->name(), symbol));
+    if (contradictions(context.model, *mask, apart) > contradictions(context.model, *mask, mask->type())) continue;
+    mask->set_type(apart);
+    context.report.notes.push_back(
+        fmt::format("input '{}' may be longer than '{}', though both are of '{}': the graph works with both sizes",
+                    mask->name(), states->name(), symbol));
+    ++changes;
+  }
+  return changes;
+}
+
+}  // namespace attune

@@ -1,0 +1,98 @@
+// Masks of sound are longer than the states that a convolution made of it, though exporters give both one size.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/io/text.h"
+#include "passes/passes.h"
+#include "runtime/session.h"
+
+namespace attune {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Untied {
+  explicit Untied(const std::string& body)
+      : model(parse_model("<ir_version: 8, opset_import: [\"\" : 17]> g " + body)) {
+    PassContext context{model, report, {}};
+    changes = untie_sizes(context);
+  }
+  std::string mask() const { return model.graph->inputs()[1]->tensor_type().dim(1).to_string(); }
+
+  Model model;
+  Report report;
+  size_t changes = 0;
+};
+
+// Every second position of the mask, as many as there are states (Moonshine).
+const std::string kStrided = R"((float[B,S,4] states, int64[B,S] mask) => (float[B,S,4] y)
+    <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] end = {1000}>
+    {
+      half = Slice (mask, zero, end, one, two)
+      shape = Shape (states)
+      length = Slice (shape, one, two)
+      some = Slice (half, zero, length, one)
+      column = Unsqueeze (some, two)
+      factor = Cast <to = 1> (column)
+      y = Mul (states, factor)
+    })";
+
+TEST(UntieSizes, AMaskThatIsMadeShorter) {
+  const Untied u(kStrided);
+  EXPECT_EQ(u.changes, 1U);
+  EXPECT_EQ(u.mask(), "mask_S");
+  ASSERT_EQ(u.report.notes.size(), 1U);
+  EXPECT_THAT(u.report.notes[0], HasSubstr("input 'mask' may be longer than 'states', though both are of 'S'"));
+}
+
+TEST(UntieSizes, WhatIsOptimizedTakesLongMasks) {
+  Model model = parse_model("<ir_version: 8, opset_import: [\"\" : 17]> g " + kStrided);
+  Report report;
+  optimize(model, report);
+  Session session(Plan::compile(model), {.threads = 1});
+  const auto outputs = session.run({{"states", Tensor::from<float>({1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8})},
+                                    {"mask", Tensor::from<int64_t>({1, 4}, {1, 1, 0, 1})}});
+  EXPECT_THAT(outputs.at("y").tensor().to_double(), ElementsAre(1, 2, 3, 4, 0, 0, 0, 0));
+}
+
+// The lengths of the mask alone say which states exist (Speech2Text).
+TEST(UntieSizes, AMaskOfWhichOnlySumsAreRead) {
+  const Untied u(R"((float[B,S,4] states, int64[B,S] mask) => (float[B,S,4] y) <int64[1] one = {1}>
+    {
+      lengths = ReduceSum <keepdims = 1> (mask, one)
+      factor = Cast <to = 1> (lengths)
+      column = Unsqueeze (factor, one)
+      y = Mul (states, column)
+    })");
+  EXPECT_EQ(u.mask(), "mask_S");
+}
+
+TEST(UntieSizes, MasksOfStatesStayAsLong) {
+  const Untied u(R"((float[B,S,4] states, int64[B,S] mask) => (float[B,S,4] y) <int64[1] two = {2}>
+    {
+      column = Unsqueeze (mask, two)
+      factor = Cast <to = 1> (column)
+      y = Mul (states, factor)
+    })");
+  EXPECT_EQ(u.changes, 0U);
+  EXPECT_EQ(u.mask(), "S");
+}
+
+// transformers cuts masks to the number of keys, which they have.
+TEST(UntieSizes, MasksThatAreCutToTheStatesStayAsLong) {
+  const Untied u(R"((float[B,S,4] states, int64[B,S] mask) => (float[B,S,4] y)
+    <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}>
+    {
+      shape = Shape (states)
+      length = Slice (shape, one, two)
+      some = Slice (mask, zero, length, one)
+      column = Unsqueeze (some, two)
+      factor = Cast <to = 1> (column)
+      y = Mul (states, factor)
+    })");
+  EXPECT_EQ(u.mask(), "S");
+}
+
+}  // namespace
+}  // namespace attune
