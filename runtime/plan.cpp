@@ -42,10 +42,11 @@ std::shared_ptr<const Plan> Plan::compile(const Model& model, const PlanOptions&
     if (!plan->find_input(name))
       throw Error(Error::Kind::kInvalidArgument, fmt::format("fixed input '{}': the model has no such input", name));
 
-  const PreparedGraph prepared(model, options.fixed_inputs);
-  BuildState state{prepared, options, options.kernels, {}, {}};
+  KernelOptions kernels = options.kernels;
   if (const auto it = model.metadata.find(std::string(kActivationsKey)); it != model.metadata.end())
-    state.kernels.int8_activations = it->second == "int8";
+    kernels.int8_activations = it->second == "int8";
+  const PreparedGraph prepared(model, options.fixed_inputs, kernels.int8_activations && kernels.pack_weights);
+  BuildState state{prepared, options, kernels, {}, {}};
   ProgramBuilder builder(state, prepared.graph());
   builder.prepare();
   if (!state.unsupported.empty())

@@ -13,6 +13,7 @@
 #include "ops/schema/expand.h"
 #include "ops/support/attention_parts.h"
 #include "ops/support/stored_weights.h"
+#include "runtime/feed_forward.h"
 #include "runtime/narrow_caches.h"
 #include "runtime/widen.h"
 
@@ -38,7 +39,7 @@ std::optional<std::vector<Datum>> constant_inputs(const Node& node) {
 
 }  // namespace
 
-PreparedGraph::PreparedGraph(const Model& model, const std::set<std::string>& fixed_inputs)
+PreparedGraph::PreparedGraph(const Model& model, const std::set<std::string>& fixed_inputs, bool rounded_activations)
     : graph_(model.graph->clone()), model_opsets_(model.opset_imports) {
   while (inline_model_functions(model) || expand_schema_functions()) {
   }
@@ -52,6 +53,7 @@ PreparedGraph::PreparedGraph(const Model& model, const std::set<std::string>& fi
   for (const Value* v : graph_->inputs())
     if (fixed_inputs.contains(std::string(v->name()))) fixed.insert(v);
   split_attentions(*graph_, std::move(fixed));
+  if (rounded_activations) join_products();
 }
 
 const OpsetImports& PreparedGraph::opsets(const Node& node) const {
@@ -127,6 +129,16 @@ void PreparedGraph::widen() {
   const auto origin = std::make_shared<const Origin>(
       Origin{{}, std::make_shared<const OpsetImports>(OpsetImports{{"", kOpset}}), nullptr});
   widen_halves(*graph_, HalfMatrices::kAsStored, [&](Node& cast) { origins_[&cast] = origin; });
+}
+
+void PreparedGraph::join_products() {
+  const auto origin = std::make_shared<const Origin>(
+      Origin{{}, std::make_shared<const OpsetImports>(OpsetImports{{"ai.attune.runtime", 1}}), nullptr});
+  join_feed_forward(*graph_, [&](Node& first, Node& second, Node& both) {
+    origins_.erase(&first);
+    origins_.erase(&second);
+    origins_[&both] = origin;
+  });
 }
 
 // `fixed`: values that stay the same over many runs of the graph; grows by what depends on them alone.

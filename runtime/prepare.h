@@ -18,9 +18,10 @@ class PreparedGraph {
  public:
   // Copies the graph of `model`. Model-local functions are inlined, operators without a kernel whose schema has a
   // body become that body, halves between operators become float32 (see widen.h), and attentions whose memory depends
-  // on `fixed_inputs` alone (or, in the body of a loop, on what lies outside) are split in two. Throws
+  // on `fixed_inputs` alone (or, in the body of a loop, on what lies outside) are split in two. With
+  // rounded_activations, feed-forward layers with stored weights become one node (see feed_forward.h). Throws
   // Error(kInvalidModel) where functions call themselves.
-  PreparedGraph(const Model& model, const std::set<std::string>& fixed_inputs);
+  PreparedGraph(const Model& model, const std::set<std::string>& fixed_inputs, bool rounded_activations = false);
 
   Graph& graph() const { return *graph_; }
   // The version of its domain that `node` is written in: the model's, or that of the function it came from.
@@ -40,6 +41,7 @@ class PreparedGraph {
   void replace(Node* call, const Function& function, const std::string& key);
   void widen();
   void split_attentions(Graph& graph, std::unordered_set<const Value*> fixed);
+  void join_products();
   void fold(Graph& graph);
   void fold(Node& node);
 

@@ -42,6 +42,7 @@ double ProfileEvent::flops() const {
   const double out = count(outputs[0]), rows = count(a) / std::max(1.0, static_cast<double>(a.back()));
   if (ends_with(op, "MatMul") || ends_with(op, "MatMulInteger") || ends_with(op, "Linear"))
     return 2 * out * static_cast<double>(a.back());
+  if (ends_with(op, "FeedForward")) return inputs.size() > 3 ? 2 * rows * (count(inputs[1]) + count(inputs[3])) : 0;
   if (ends_with(op, "LinearTop")) return inputs.size() > 1 ? 2 * rows * count(inputs[1]) : 0;
   if (ends_with(op, "Gemm")) return outputs[0].empty() ? 0 : 2 * count(a) * static_cast<double>(outputs[0].back());
   if (ends_with(op, "Conv") || ends_with(op, "ConvInteger")) {

@@ -27,11 +27,22 @@ struct PanelBlock {
   const std::byte* panels = nullptr;
   int64_t first_panel = 0;
   Int8Rows int8_x = {};
+  // The row and panel that y begins with.
+  int64_t y_row = 0, y_panel = 0;
+  // If not null, the result isn't stored to y, but rounded for a product with `next` to `rounded`. Blocks of
+  // activations of `next` are whole panels then.
+  const PanelWeights* next = nullptr;
+  Int8Rows rounded = {};
+
+  float* result(int64_t r, int64_t panel) const {
+    return y + (row + r - y_row) * y_stride + (panel - y_panel) * PanelWeights::kPanel;
+  }
 };
 
 // Rounds rows [begin, end) of b.x into b.int8_x.
 void quantize_rows(const PanelBlock& b, int64_t begin, int64_t end);
-// Panels [begin, end) of the product of `rows` rows of b.int8_x. vnni: with vpdpbusd or vpdpwssd, where has_vnni().
+// Panels [begin, end) of the product of `rows` rows of b.int8_x; with b.next whole blocks of its activations. vnni:
+// with vpdpbusd or vpdpwssd, where has_vnni().
 void multiply_int8(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end, bool vnni);
 // The processor multiplies and adds four bytes, or two words, at once (AVX512-VNNI or AVX-VNNI, for the instruction set
 // in use).

@@ -272,65 +272,6 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
   }
 }
 
-// Rows at once: as many sums as the registers hold.
-constexpr size_t kMaxRows = kVectors == 1 ? 12 : kVectors == 2 ? 3 : 2;
-constexpr size_t sums_at_once(size_t rows) { return std::max<size_t>(1, 4 / (rows * kVectors)); }
-constexpr size_t panels_at_once(size_t rows) { return kVectors == 1 && rows > 3 ? 2 : 1; }
-
-template <Storage kStorage, Dot kDot, size_t kRows = kMaxRows>
-void multiply_up_to(size_t rows, const PanelBlock& b, int64_t begin, int64_t end) {
-  if constexpr (kRows > 1) {
-    if (rows < kRows) return multiply_up_to<kStorage, kDot, kRows - 1>(rows, b, begin, end);
-  }
-  constexpr auto kAtOnce = static_cast<int64_t>(panels_at_once(kRows));
-  int64_t p = begin;
-  for (; p + kAtOnce <= end; p += kAtOnce)
-    multiply_block<kStorage, kDot, kRows, static_cast<size_t>(kAtOnce), sums_at_once(kRows)>(b, p);
-  for (; p < end; ++p) multiply_block<kStorage, kDot, kRows, 1, sums_at_once(kRows)>(b, p);
-}
-
-// Panels [begin, end) of `rows` rows from b.row on. A stretch of panels that fits into the cache serves all groups of
-// rows.
-template <Storage kStorage, Dot kDot>
-void multiply_panels(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
-  constexpr auto kRows = static_cast<int64_t>(kMaxRows);
-  const auto panel_bytes = static_cast<int64_t>(b.w->bytes()) / std::max<int64_t>(1, b.w->panels());
-  const int64_t stretch = rows <= kRows ? std::max<int64_t>(1, end - begin)
-                                        : std::max<int64_t>(4, (256 << 10) / std::max<int64_t>(1, panel_bytes) / 2 * 2);
-  const int64_t first = b.row, stop = b.row + rows;
-  for (int64_t p = begin; p < end; p += stretch)
-    for (b.row = first; b.row < stop; b.row += kRows)
-      multiply_up_to<kStorage, kDot>(static_cast<size_t>(std::min(kRows, stop - b.row)), b, p,
-                                     std::min(end, p + stretch));
-}
-
-template <Dot kBytes, Dot kNibbles, Dot kWords>
-void multiply_storage(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end) {
-  if (b.w->storage() == Storage::kInt8) return multiply_panels<Storage::kInt8, kBytes>(b, rows, begin, end);
-  if (b.w->storage() == Storage::kInt4) return multiply_panels<Storage::kInt4, kNibbles>(b, rows, begin, end);
-  multiply_panels<Storage::kInt16, kWords>(b, rows, begin, end);
-}
-
-void multiply_int8(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end, bool vnni) {
-#if ATTUNE_HAS_BYTE_DOTS
-  if (vnni) return multiply_storage<Dot::kVnni, Dot::kVnni, Dot::kWordVnni>(b, rows, begin, end);
-  multiply_storage<Dot::kWide, Dot::kPairs, Dot::kWords>(b, rows, begin, end);
-#else
-  (void)vnni;
-  multiply_storage<Dot::kPortable, Dot::kPortable, Dot::kPortableWords>(b, rows, begin, end);
-#endif
-}
-
-bool has_vnni() {
-#if HWY_TARGET == HWY_AVX3
-  return __builtin_cpu_supports("avx512vnni") != 0;
-#elif HWY_TARGET == HWY_AVX2
-  return __builtin_cpu_supports("avxvnni") != 0;
-#else
-  return false;
-#endif
-}
-
 // Whole numbers nearest to those of v, which are at most `most` in size (or anything, if the block has what isn't
 // finite), as bytes or words; gives them as 32 bits.
 template <class T>
@@ -389,31 +330,122 @@ float quantize_block(const float* x, int64_t count, T* to, int32_t* sum) {
   return most / kMost;
 }
 
+// Block `i` of row `r`, for a product with `w`.
 template <class T>
-void quantize_rows_to(const PanelBlock& b, int64_t begin, int64_t end) {
-  const PanelWeights& w = *b.w;
+HWY_INLINE void round_block(const PanelWeights& w, const Int8Rows& rows, int64_t r, int64_t i, const float* x) {
   const int64_t block = w.activation_block(), padded = (block + w.row_step() - 1) / w.row_step() * w.row_step();
   const int32_t offset = w.storage() == Storage::kInt8 ? 128 : w.storage() == Storage::kInt4 ? 8 : 0;
-  for (int64_t r = begin; r < end; ++r) {
-    T* to = reinterpret_cast<T*>(b.int8_x.values) + r * w.padded_inner();
-    T* const row_end = to + w.padded_inner();
-    for (int64_t i = 0; i < b.int8_x.blocks; ++i) {
-      const int64_t count = std::min(block, w.inner() - i * block);
-      int32_t sum = 0;
-      b.int8_x.scales[r * b.int8_x.blocks + i] = quantize_block(b.x + r * b.x_stride + i * block, count, to, &sum);
-      b.int8_x.starts[r * b.int8_x.blocks + i] = -offset * sum;
-      T* const next = std::min(to + padded, row_end);
-      std::fill(to + count, next, T{0});
-      to = next;
+  const int64_t count = std::min(block, w.inner() - i * block), inner = w.padded_inner();
+  T* const row = reinterpret_cast<T*>(rows.values) + r * inner;
+  T* const to = row + i * padded;
+  int32_t sum = 0;
+  rows.scales[r * rows.blocks + i] = quantize_block(x, count, to, &sum);
+  rows.starts[r * rows.blocks + i] = -offset * sum;
+  std::fill(to + count, std::min(to + padded, row + inner), T{0});
+}
+
+// Blocks [first, last) of `count` rows from r on; those of x lie x_stride apart, and begin with block `first`.
+template <class T>
+void round_blocks(const PanelWeights& w, const Int8Rows& rows, int64_t r, int64_t count, int64_t first, int64_t last,
+                  const float* x, int64_t x_stride) {
+  for (int64_t end = r + count; r < end; ++r, x += x_stride)
+    for (int64_t i = first; i < last; ++i) round_block<T>(w, rows, r, i, x + (i - first) * w.activation_block());
+}
+
+// Rows at once: as many sums as the registers hold.
+constexpr size_t kMaxRows = kVectors == 1 ? 12 : kVectors == 2 ? 3 : 2;
+constexpr size_t kMaxRounded = PanelWeights::kMostActivationBlock;
+constexpr size_t sums_at_once(size_t rows) { return std::max<size_t>(1, 4 / (rows * kVectors)); }
+constexpr size_t panels_at_once(size_t rows) { return kVectors == 1 && rows > 3 ? 2 : 1; }
+
+template <Storage kStorage, Dot kDot, size_t kRows = kMaxRows>
+void multiply_up_to(size_t rows, const PanelBlock& b, int64_t begin, int64_t end) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return multiply_up_to<kStorage, kDot, kRows - 1>(rows, b, begin, end);
+  }
+  constexpr auto kAtOnce = static_cast<int64_t>(panels_at_once(kRows));
+  int64_t p = begin;
+  for (; p + kAtOnce <= end; p += kAtOnce)
+    multiply_block<kStorage, kDot, kRows, static_cast<size_t>(kAtOnce), sums_at_once(kRows)>(b, p);
+  for (; p < end; ++p) multiply_block<kStorage, kDot, kRows, 1, sums_at_once(kRows)>(b, p);
+}
+
+// As multiply_up_to(), for a result that is rounded: a block of it at a time stays in the first cache.
+template <Storage kStorage, Dot kDot>
+void multiply_and_round(int64_t rows, PanelBlock b, int64_t begin, int64_t end) {
+  const PanelWeights& next = *b.next;
+  const int64_t panels = next.activation_block() / kPanel, columns = panels * kPanel;
+  HWY_ALIGN float result[kMaxRows * kMaxRounded];
+  b.y = result;
+  b.y_stride = columns;
+  b.y_row = b.row;
+  for (int64_t p = begin; p < end; p += panels) {
+    b.y_panel = p;
+    multiply_up_to<kStorage, kDot>(static_cast<size_t>(rows), b, p, std::min(end, p + panels));
+    const int64_t block = p / panels;
+    if (next.storage() == Storage::kInt16) {
+      round_blocks<int16_t>(next, b.rounded, b.row, rows, block, block + 1, result, columns);
+    } else {
+      round_blocks<int8_t>(next, b.rounded, b.row, rows, block, block + 1, result, columns);
     }
   }
 }
 
+// Panels [begin, end) of `rows` rows from b.row on. A stretch of panels that fits into the cache serves all groups of
+// rows.
+template <Storage kStorage, Dot kDot>
+void multiply_panels(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
+  constexpr auto kRows = static_cast<int64_t>(kMaxRows);
+  const auto panel_bytes = static_cast<int64_t>(b.w->bytes()) / std::max<int64_t>(1, b.w->panels());
+  const int64_t step = b.next ? b.next->activation_block() / kPanel : 2;
+  const int64_t stretch =
+      rows <= kRows ? std::max<int64_t>(1, end - begin)
+                    : std::max<int64_t>({4, step, (256 << 10) / std::max<int64_t>(1, panel_bytes) / step * step});
+  const int64_t first = b.row, stop = b.row + rows;
+  for (int64_t p = begin; p < end; p += stretch)
+    for (b.row = first; b.row < stop; b.row += kRows) {
+      const int64_t some = std::min(kRows, stop - b.row), last = std::min(end, p + stretch);
+      if (b.next) {
+        multiply_and_round<kStorage, kDot>(some, b, p, last);
+      } else {
+        multiply_up_to<kStorage, kDot>(static_cast<size_t>(some), b, p, last);
+      }
+    }
+}
+
+template <Dot kBytes, Dot kNibbles, Dot kWords>
+void multiply_storage(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end) {
+  if (b.w->storage() == Storage::kInt8) return multiply_panels<Storage::kInt8, kBytes>(b, rows, begin, end);
+  if (b.w->storage() == Storage::kInt4) return multiply_panels<Storage::kInt4, kNibbles>(b, rows, begin, end);
+  multiply_panels<Storage::kInt16, kWords>(b, rows, begin, end);
+}
+
+void multiply_int8(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end, bool vnni) {
+#if ATTUNE_HAS_BYTE_DOTS
+  if (vnni) return multiply_storage<Dot::kVnni, Dot::kVnni, Dot::kWordVnni>(b, rows, begin, end);
+  multiply_storage<Dot::kWide, Dot::kPairs, Dot::kWords>(b, rows, begin, end);
+#else
+  (void)vnni;
+  multiply_storage<Dot::kPortable, Dot::kPortable, Dot::kPortableWords>(b, rows, begin, end);
+#endif
+}
+
+bool has_vnni() {
+#if HWY_TARGET == HWY_AVX3
+  return __builtin_cpu_supports("avx512vnni") != 0;
+#elif HWY_TARGET == HWY_AVX2
+  return __builtin_cpu_supports("avxvnni") != 0;
+#else
+  return false;
+#endif
+}
+
 void quantize_rows(const PanelBlock& b, int64_t begin, int64_t end) {
+  const float* x = b.x + begin * b.x_stride;
   if (b.w->storage() == Storage::kInt16) {
-    quantize_rows_to<int16_t>(b, begin, end);
+    round_blocks<int16_t>(*b.w, b.int8_x, begin, end - begin, 0, b.int8_x.blocks, x, b.x_stride);
   } else {
-    quantize_rows_to<int8_t>(b, begin, end);
+    round_blocks<int8_t>(*b.w, b.int8_x, begin, end - begin, 0, b.int8_x.blocks, x, b.x_stride);
   }
 }
 

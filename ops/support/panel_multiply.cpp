@@ -271,22 +271,23 @@ constexpr int64_t kManyRows = 64;
 // cache together. Cores take them as they come, since other work may slow one down, most with the rows of the one
 // before.
 struct Tasks {
-  Tasks(const PanelWeights& w, int64_t rows, int64_t parts) {
+  // step: panels that stay together.
+  Tasks(const PanelWeights& w, int64_t rows, int64_t parts, int64_t step = 2) {
     constexpr int64_t kRowBytes = 192 << 10, kPanelBytes = 256 << 10, kRowStep = 12, kTasksEach = 4;
     const int64_t row_bytes = w.int8_activations() ? w.padded_inner() * w.rounded_bytes() : w.inner() * 4;
     const int64_t panel_bytes =
         w.int8_activations() ? static_cast<int64_t>(w.bytes()) / w.panels() : row_bytes * PanelWeights::kPanel;
     const int64_t cached_rows = std::max<int64_t>(1, kRowBytes / row_bytes);
-    panels = std::max<int64_t>(4, kPanelBytes / panel_bytes / 2 * 2);
+    panels = std::max<int64_t>({4, step, kPanelBytes / panel_bytes / step * step});
     // Halves are widened once for all rows. Where few rows fit, it reads less to pass all rows by each stretch.
     const bool halves =
         w.storage() == PanelWeights::Storage::kFloat16 || w.storage() == PanelWeights::Storage::kBFloat16;
     row_blocks = halves || cached_rows < panels * PanelWeights::kPanel ? 1 : (rows + cached_rows - 1) / cached_rows;
     block_rows = ((rows + row_blocks - 1) / row_blocks + kRowStep - 1) / kRowStep * kRowStep;
     row_blocks = (rows + block_rows - 1) / block_rows;
-    // Enough for all cores; pairs of panels run at once.
+    // Enough for all cores.
     const int64_t most = (w.panels() * row_blocks + parts * kTasksEach - 1) / (parts * kTasksEach);
-    panels = std::max<int64_t>(2, std::min(panels, (most + 1) / 2 * 2));
+    panels = std::max(step, std::min(panels, (most + step - 1) / step * step));
     stretches = (w.panels() + panels - 1) / panels;
   }
 
@@ -316,6 +317,29 @@ void activate(Activation activation, float* values, int64_t count) {
   if (activation != Activation::kNone) HWY_DYNAMIC_DISPATCH(activate)(activation, values, count);
 }
 
+namespace {
+
+// Panels [begin, end) of `rows` rows from b.row on.
+void run(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end) {
+  if (b.w->int8_activations()) {
+    multiply_int8(b, rows, begin, end, has_vnni());
+  } else {
+    HWY_DYNAMIC_DISPATCH(multiply)(b, rows, begin, end);
+  }
+}
+
+void run_tasks(const PanelBlock& block, int64_t rows, int64_t parts) {
+  const Tasks tasks(*block.w, rows, parts, block.next ? block.next->activation_block() / PanelWeights::kPanel : 2);
+  in_any_order(static_cast<int>(parts), tasks.row_blocks * tasks.stretches, [&](int, int64_t task) {
+    PanelBlock b = block;
+    b.row = task / tasks.stretches * tasks.block_rows;
+    const int64_t begin = task % tasks.stretches * tasks.panels;
+    run(b, std::min(tasks.block_rows, rows - b.row), begin, std::min(b.w->panels(), begin + tasks.panels));
+  });
+}
+
+}  // namespace
+
 void PanelWeights::multiply(const float* x, int64_t x_stride, int64_t rows, float* y, int64_t y_stride,
                             const Epilogue& epilogue, BufferPool* pool) const {
   PanelBlock block{this, x, x_stride, y, y_stride, &epilogue};
@@ -329,13 +353,6 @@ void PanelWeights::multiply(const float* x, int64_t x_stride, int64_t rows, floa
       parallel_items(rows, inner_, [&](int64_t begin, int64_t end) { quantize_rows(block, begin, end); });
     }
   }
-  const auto run = [&](const PanelBlock& b, int64_t count, int64_t begin, int64_t end) {
-    if (int8_activations_) {
-      multiply_int8(b, count, begin, end, has_vnni());
-    } else {
-      HWY_DYNAMIC_DISPATCH(multiply)(b, count, begin, end);
-    }
-  };
   const int64_t all = panels();
   const int64_t parts = serial ? 1 : std::min<int64_t>(parallel_width(), all);
   if (serial || (parts == 1 && rows < kManyRows)) return run(block, rows, 0, all);
@@ -345,13 +362,29 @@ void PanelWeights::multiply(const float* x, int64_t x_stride, int64_t rows, floa
                    [&](int part) { run(block, rows, all * part / parts, all * (part + 1) / parts); });
     return;
   }
-  const Tasks tasks(*this, rows, parts);
-  in_any_order(static_cast<int>(parts), tasks.row_blocks * tasks.stretches, [&](int, int64_t task) {
-    PanelBlock b = block;
-    b.row = task / tasks.stretches * tasks.block_rows;
-    const int64_t begin = task % tasks.stretches * tasks.panels;
-    run(b, std::min(tasks.block_rows, rows - b.row), begin, std::min(all, begin + tasks.panels));
-  });
+  run_tasks(block, rows, parts);
+}
+
+void PanelWeights::multiply_twice(const PanelWeights& first, const Epilogue& hidden, const PanelWeights& second,
+                                  const float* x, int64_t rows, float* y, const Epilogue& epilogue, BufferPool* pool) {
+  const int64_t inner = second.inner();
+  const bool rounds = first.int8_activations() && second.int8_activations() && rows >= kManyRows && inner > 0 &&
+                      second.activation_block() % kPanel == 0 && second.activation_block() <= kMostActivationBlock;
+  if (!rounds) {
+    const auto bytes = static_cast<size_t>(rows * inner) * sizeof(float);
+    const BufferRef memory = pool ? pool->acquire(bytes) : BufferRef::allocate(bytes);
+    auto* between = reinterpret_cast<float*>(memory->data());
+    first.multiply(x, first.inner(), rows, between, inner, hidden, pool);
+    return second.multiply(between, inner, rows, y, second.columns(), epilogue, pool);
+  }
+  PanelBlock a{&first, x, first.inner(), nullptr, 0, &hidden}, b{&second, nullptr, 0, y, second.columns(), &epilogue};
+  const BufferRef x_memory = make_int8_rows(first, rows, a.int8_x, pool),
+                  memory = make_int8_rows(second, rows, b.int8_x, pool);
+  parallel_items(rows, first.inner(), [&](int64_t begin, int64_t end) { quantize_rows(a, begin, end); });
+  a.next = &second;
+  a.rounded = b.int8_x;
+  run_tasks(a, rows, std::min<int64_t>(parallel_width(), first.panels()));
+  run_tasks(b, rows, std::min<int64_t>(parallel_width(), second.panels()));
 }
 
 const char* PanelWeights::instruction_set() { return HWY_DYNAMIC_DISPATCH(target_name)(); }

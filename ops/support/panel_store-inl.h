@@ -97,7 +97,7 @@ template <size_t kRows, size_t kPanels>
 HWY_INLINE void fetch_result(const PanelBlock& b, int64_t panel) {
 #if HWY_ARCH_X86
   if constexpr (kRows > 3) {
-    const float* const y = b.y + b.row * b.y_stride + panel * kPanel;
+    const float* const y = b.result(0, panel);
     for (size_t r = 0; r < kRows; ++r)
       for (size_t q = 0; q < kPanels; ++q)
         asm volatile("prefetchw %0" ::"m"(y[static_cast<int64_t>(r) * b.y_stride + static_cast<int64_t>(q) * kPanel]));
@@ -113,7 +113,7 @@ HWY_INLINE void store_panel_row(const PanelBlock& b, int64_t panel, int64_t r, c
   const Epilogue& e = *b.epilogue;
   const int64_t column = panel * kPanel;
   const int64_t width = std::min(kPanel, b.w->columns() - column);
-  float* y = b.y + (b.row + r) * b.y_stride + column;
+  float* y = b.result(r, panel);
   const float* bias = e.bias ? e.bias + column : nullptr;
   const float* residual = e.residual ? e.residual + (b.row + r) * e.residual_stride + column : nullptr;
   HWY_ALIGN float rest[3][kPanel];
@@ -156,7 +156,7 @@ HWY_INLINE void store_panel_rows(const PanelBlock& b, int64_t panel, const VF (&
   for (size_t v = 0; v < kVectors; ++v)
     bias[v] = e.bias ? hn::LoadU(df, e.bias + column + static_cast<int64_t>(v * kLanes)) : hn::Zero(df);
   const bool relu = e.activation == Activation::kRelu;
-  float* y = b.y + b.row * b.y_stride + column;
+  float* y = b.result(0, panel);
   const float* residual = e.residual ? e.residual + b.row * e.residual_stride + column : nullptr;
 #pragma GCC unroll 16
   for (size_t r = 0; r < kRows; ++r) {

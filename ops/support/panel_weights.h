@@ -59,6 +59,12 @@ class PanelWeights {
   void multiply(const float* x, int64_t x_stride, int64_t rows, float* y, int64_t y_stride,
                 const Epilogue& epilogue = {}, BufferPool* pool = nullptr) const;
 
+  // y = activation'(activation(x first + bias) second + bias') + residual', both epilogues as of multiply(), `hidden`
+  // without a residual. If both have int8_activations() and there are many rows, what lies between is rounded as soon
+  // as it is known and never stored as floats; the results are those of two products.
+  static void multiply_twice(const PanelWeights& first, const Epilogue& hidden, const PanelWeights& second,
+                             const float* x, int64_t rows, float* y, const Epilogue& epilogue, BufferPool* pool);
+
   // What a cache file keeps, to be read by the same build on the same kind of CPU (see runtime/panel_cache.h).
   struct Header {
     int64_t inner, columns, group_rows, groups;
@@ -89,7 +95,10 @@ class PanelWeights {
   int64_t padded_group() const { return (group_rows_ + row_step() - 1) / row_step() * row_step(); }
   int64_t padded_inner() const;
   // Rows of x that share a scale when it is rounded: a group of rows that have their own scales, or 128.
-  int64_t activation_block() const { return groups_ > 1 ? group_rows_ : std::min<int64_t>(group_rows_, 128); }
+  static constexpr int64_t kMostActivationBlock = 128;
+  int64_t activation_block() const {
+    return groups_ > 1 ? group_rows_ : std::min<int64_t>(group_rows_, kMostActivationBlock);
+  }
   int64_t panels() const { return (columns_ + kPanel - 1) / kPanel; }
 
  private:

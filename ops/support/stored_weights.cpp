@@ -87,6 +87,7 @@ void read_row(const StoredMatrix& m, int64_t row, float* to) {
 }
 
 bool takes_stored_matrix(const Node& node, size_t i) {
+  if (node.is("FeedForward", "ai.attune.runtime")) return i == 1 || i == 3;
   if (node.is("Attention", "ai.attune")) return i >= kAttentionQueryWeight && i <= kAttentionValueWeight;
   if (node.is("Gather")) return i == 0 && node.attr_int("axis", 0) == 0;
   if (node.is("PositionEmbedding", "ai.attune")) return i == 1;
@@ -97,7 +98,10 @@ bool takes_stored_matrix(const Node& node, size_t i) {
 }
 
 std::optional<StoredMatrix> stored_matrix(const KernelContext& context, size_t i) {
-  const Value* value = context.node().input(i);
+  return stored_matrix(context.node().input(i));
+}
+
+std::optional<StoredMatrix> stored_matrix(const Value* value) {
   const Node* producer = value ? value->producer() : nullptr;
   if (!producer || !widens_stored_matrix(*producer)) return std::nullopt;
   if (producer->is("DequantizeLinear")) return of_dequantize(*producer);

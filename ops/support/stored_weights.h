@@ -18,7 +18,8 @@ struct StoredMatrix {
 // Row `row` as floats.
 void read_row(const StoredMatrix& m, int64_t row, float* to);
 
-// Nothing if it is no such constant.
+// Nothing if it is no such constant (or null).
+std::optional<StoredMatrix> stored_matrix(const Value* value);
 std::optional<StoredMatrix> stored_matrix(const KernelContext& context, size_t i);
 // True for the nodes that stored_matrix() looks through.
 bool widens_stored_matrix(const Node& node);

@@ -118,6 +118,48 @@ INSTANTIATE_TEST_SUITE_P(
                                      Case{512, 16, 128, true}, Case{50, 20, 12, true}),
                      testing::Values(1, 2, 3, 5, 8, 9, 21)));
 
+// Two products whose intermediate result is rounded while it is computed give the bits of two calls.
+struct TwiceCase {
+  int64_t rows, inner, hidden, columns, group1, group2;
+  bool int4;
+  bool wide;  // the second one's weights in 16 bits
+};
+
+class MultiplyTwice : public testing::TestWithParam<TwiceCase> {};
+
+TEST_P(MultiplyTwice, GivesTheBitsOfTwoProducts) {
+  const TwiceCase c = GetParam();
+  std::mt19937 rng(static_cast<unsigned>(c.rows * 31 + c.hidden));
+  const PanelWeights first = Weights({c.inner, c.hidden, c.group1, c.int4}, rng).pack();
+  PanelWeights second;
+  if (c.wide) {
+    Tensor w = Tensor::allocate(DataType::kFloat16, {c.hidden, c.columns});
+    const auto values = random_floats(w.count(), rng);
+    std::transform(values.begin(), values.end(), w.mutable_data<Float16>(), [](float v) { return Float16(v); });
+    second = PanelWeights::pack_int16(w, false);
+  } else {
+    second = Weights({c.hidden, c.columns, c.group2, c.int4}, rng).pack();
+  }
+  const auto x = random_floats(c.rows * c.inner, rng), b1 = random_floats(c.hidden, rng),
+             b2 = random_floats(c.columns, rng), residual = random_floats(c.rows * c.columns, rng);
+  for (const Activation a : {Activation::kRelu, Activation::kGelu, Activation::kNone}) {
+    const Epilogue hidden{b1.data(), a}, last{b2.data(), Activation::kNone, residual.data(), c.columns};
+    std::vector<float> between(sz(c.rows * c.hidden)), apart(residual.size()), y(residual.size());
+    first.multiply(x.data(), c.inner, c.rows, between.data(), c.hidden, hidden);
+    second.multiply(between.data(), c.hidden, c.rows, apart.data(), c.columns, last);
+    PanelWeights::multiply_twice(first, hidden, second, x.data(), c.rows, y.data(), last, nullptr);
+    EXPECT_EQ(y, apart);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, MultiplyTwice,
+    testing::Values(TwiceCase{1, 64, 256, 64, 0, 0, false, false}, TwiceCase{64, 64, 256, 64, 0, 0, false, false},
+                    TwiceCase{101, 96, 300, 40, 0, 0, false, false}, TwiceCase{300, 512, 2048, 32, 0, 0, false, false},
+                    TwiceCase{77, 128, 100, 16, 0, 0, false, false},  // blocks aren't whole panels
+                    TwiceCase{70, 128, 192, 48, 32, 64, true, false}, TwiceCase{70, 128, 200, 48, 32, 25, true, false},
+                    TwiceCase{65, 64, 384, 33, 0, 0, false, true}));
+
 // Rounded to [-4095, 4095]: weights by columns, x by blocks of 128.
 class Int16Product : public testing::TestWithParam<std::tuple<std::pair<int64_t, int64_t>, int64_t>> {};
 
