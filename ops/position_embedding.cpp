@@ -1,6 +1,7 @@
 // ai.attune PositionEmbedding: states, scaled, plus the row of a table that belongs to the position of each.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "ops/op.h"
@@ -46,16 +47,27 @@ class PositionEmbeddingKernel final : public Kernel {
     const int64_t batch = x.shape().count(0, x.rank() - 2);
     const std::vector<int64_t> rows =
         call.has(3) ? rows_of_tokens(call.input(3), start, batch, positions) : rows_in_order(start, positions);
-    for (const int64_t row : rows)
-      if (row < -table[0] || row >= table[0])
-        throw Error(Error::Kind::kInvalidArgument,
-                    fmt::format("row {} is outside of the table of positions, which has {}", row, table[0]));
+    check_rows(rows, table[0], call.has(3));
     dispatch<float, double, Float16, BFloat16>(x.type(), [&]<class T>() { add_rows<T>(call, rows, table[0]); });
   }
   bool uses_input(size_t i) const override { return i != 1 || !table_; }
   std::string implementation() const override { return table_ ? "widen" : "native"; }
 
  private:
+  // `from_one`: the first token of a sequence is counted as one.
+  void check_rows(const std::vector<int64_t>& rows, int64_t table_rows, bool from_one) const {
+    if (rows.empty()) return;
+    const auto [least, largest] = std::minmax_element(rows.begin(), rows.end());
+    if (*largest >= table_rows)
+      throw Error(Error::Kind::kInvalidArgument,
+                  fmt::format("a sequence of {} positions: the table of positions is for {} at most (row {} of {})",
+                              *largest - offset_ + (from_one ? 0 : 1), table_rows - offset_ - (from_one ? 1 : 0),
+                              *largest, table_rows));
+    if (*least < -table_rows)
+      throw Error(Error::Kind::kInvalidArgument,
+                  fmt::format("row {} is outside of the table of positions, which has {}", *least, table_rows));
+  }
+
   std::vector<int64_t> rows_in_order(int64_t start, int64_t positions) const {
     std::vector<int64_t> rows(static_cast<size_t>(positions));
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = offset_ + start + static_cast<int64_t>(i);

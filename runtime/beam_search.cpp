@@ -1,14 +1,19 @@
 #include "runtime/beam_search.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
+#include "graph/error.h"
 #include "ops/support/parallel_items.h"
 #include "ops/support/row_math.h"
 #include "runtime/log_sum.h"
 #include "runtime/sampling.h"
 #include "runtime/token_rules.h"
+#include "runtime/token_selector.h"
 
 namespace attune {
 namespace {
@@ -46,6 +51,15 @@ std::vector<T> best(std::vector<T> from, size_t count, Key key) {
   return from;
 }
 
+// Enough for as many beams to go on if all ends of sequence are among them.
+size_t candidate_count(const GenerationOptions& options) {
+  return std::max<size_t>(2, 1 + options.eos_token_id.size()) * static_cast<size_t>(options.num_beams);
+}
+
+bool better(const Candidate& a, const Candidate& b) {
+  return a.score != b.score ? a.score > b.score : std::pair(a.beam, a.token) < std::pair(b.beam, b.token);
+}
+
 // The beam search of one source.
 class SourceBeams {
  public:
@@ -71,15 +85,11 @@ class SourceBeams {
 
   // Takes the log-probabilities of one step; `row(i)` gives those of row i.
   void advance(const std::function<std::span<const float>(size_t)>& row, uint64_t step) {
-    const auto candidates = options_.do_sample ? sample_candidates(row, step) : top_candidates(row);
-    std::vector<Beam> extended;
-    for (const Candidate& c : candidates) extended.push_back(extend(c));
-    update_finished(candidates, extended);
-    next_beams(candidates, std::move(extended));
-    const bool all_end = std::all_of(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.ends; });
-    improvable_ = improvable_ && can_improve();
-    done_ = all_end || !improvable_ || (options_.early_stopping == EarlyStopping::kTrue && full());
+    take(options_.do_sample ? sample_candidates(row, step) : top_candidates(row));
   }
+
+  // Takes the best tokens of one step, whose scores are log-probabilities of the whole sequences.
+  void advance(const BestTokens& best) { take(best_candidates(best)); }
 
   // Calls back with the tokens that are new in what all hypotheses that may still win begin with.
   void settle(const TokenCallback& callback) {
@@ -119,7 +129,17 @@ class SourceBeams {
   }
 
  private:
-  size_t candidate_count() const { return std::max<size_t>(2, 1 + options_.eos_token_id.size()) * beams_count_; }
+  void take(const std::vector<Candidate>& candidates) {
+    std::vector<Beam> extended;
+    for (const Candidate& c : candidates) extended.push_back(extend(c));
+    update_finished(candidates, extended);
+    next_beams(candidates, std::move(extended));
+    const bool all_end = std::all_of(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.ends; });
+    improvable_ = improvable_ && can_improve();
+    done_ = all_end || !improvable_ || (options_.early_stopping == EarlyStopping::kTrue && full());
+  }
+
+  size_t candidate_count() const { return attune::candidate_count(options_); }
 
   Candidate candidate(float score, size_t beam, size_t token) const {
     const auto& eos = options_.eos_token_id;
@@ -144,9 +164,6 @@ class SourceBeams {
 
   std::vector<Candidate> top_candidates(const std::function<std::span<const float>(size_t)>& row) {
     const size_t count = candidate_count();
-    const auto better = [](const Candidate& a, const Candidate& b) {
-      return a.score != b.score ? a.score > b.score : std::pair(a.beam, a.token) < std::pair(b.beam, b.token);
-    };
     std::vector<Candidate> heap;  // its front is the worst
     for (size_t beam = 0; beam < beams_.size(); ++beam) {
       const auto scores = scores_of(beam, row(static_cast<size_t>(beams_[beam].row)));
@@ -172,6 +189,20 @@ class SourceBeams {
     }
     std::sort(heap.begin(), heap.end(), better);
     return heap;
+  }
+
+  std::vector<Candidate> best_candidates(const BestTokens& best) const {
+    std::vector<Candidate> all;
+    for (size_t beam = 0; beam < beams_.size(); ++beam) {
+      if (beam > 0 && beams_[beam].row == beams_[0].row)
+        break;  // at first all share a row, and the others are impossible
+      const size_t from = static_cast<size_t>(beams_[beam].row) * best.count;
+      for (size_t i = from; i < from + best.count; ++i)
+        all.push_back(candidate(best.scores[i], beam, static_cast<size_t>(best.tokens[i])));
+    }
+    std::sort(all.begin(), all.end(), better);
+    if (all.size() > candidate_count()) all.resize(candidate_count());
+    return all;
   }
 
   // Draws without replacement: the largest of scores with Gumbel noise (Gumbel-top-k), in the order of the draw.
@@ -257,6 +288,71 @@ class SourceBeams {
   bool done_ = false;
 };
 
+// Log-probabilities of each row, or its best tokens, after one step.
+class BeamSteps {
+ public:
+  BeamSteps(StepModel& model, const GenerationOptions& options, int64_t prompt_length)
+      : model_(model),
+        selector_(dynamic_cast<TokenSelector*>(&model)),
+        options_(options),
+        rules_(options, prompt_length),
+        wanted_(candidate_count(options)) {}
+
+  // `scores`: of the sequences. Gives the vocabulary.
+  size_t run(const std::vector<std::vector<int64_t>>& sequences, std::span<const int32_t> parents,
+             std::span<const float> scores) {
+    best_.reset();
+    const size_t vocabulary = selector_ ? selector_->selects() : 0;
+    if (const auto excluded = excluded_tokens(static_cast<int64_t>(sequences[0].size()), vocabulary)) {
+      best_ = selector_->select(sequences, parents, {wanted_, *excluded, scores});
+      return vocabulary;
+    }
+    scores_ = model_.step(sequences, parents);
+    parallel_items(static_cast<int64_t>(sequences.size()), static_cast<int64_t>(4 * scores_.vocabulary),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t r = begin; r < end; ++r) {
+                       const std::span<float> row = scores_.row(static_cast<size_t>(r));
+                       log_softmax_row(row.data(), row.data(), static_cast<int64_t>(row.size()));
+                     }
+                   });
+    return scores_.vocabulary;
+  }
+
+  void advance(SourceBeams& source, uint64_t step) const {
+    if (best_) return source.advance(*best_);
+    source.advance([&](size_t r) { return std::span<const float>(scores_.row(r)); }, step);
+  }
+
+ private:
+  // What no beam may take next, if the model can choose and the rules are no more than that.
+  std::optional<std::vector<int64_t>> excluded_tokens(int64_t length, size_t vocabulary) const {
+    constexpr size_t kMost = 128;  // with more, keeping the best of each stretch costs more than storing scores
+    if (options_.do_sample || options_.output_log_probabilities || wanted_ > kMost) return std::nullopt;
+    auto excluded = vocabulary > 0 ? rules_.excluded(length, vocabulary) : std::nullopt;
+    if (excluded && vocabulary < excluded->size() + wanted_) return std::nullopt;
+    return excluded;
+  }
+
+  StepModel& model_;
+  TokenSelector* selector_;  // the same model; null if it can't choose
+  const GenerationOptions& options_;
+  TokenRules rules_;
+  size_t wanted_;  // tokens of each row
+  std::optional<BestTokens> best_;
+  Scores scores_;  // if there are no best
+};
+
+// The first step gives each source one sequence for each token of the vocabulary; so wide a beam would only be filled
+// later.
+void check_beams(int64_t beams, size_t vocabulary) {
+  constexpr size_t kAlwaysFine = 1024;
+  const size_t most = std::max(vocabulary, kAlwaysFine);
+  if (static_cast<size_t>(beams) > most)
+    throw Error(
+        Error::Kind::kInvalidArgument,
+        fmt::format("num_beams: expected at most {} (of a vocabulary of {}), found {}", most, vocabulary, beams));
+}
+
 }  // namespace
 
 std::vector<std::vector<Hypothesis>> beam_search(StepModel& model, const std::vector<std::vector<int64_t>>& prompts,
@@ -264,40 +360,41 @@ std::vector<std::vector<Hypothesis>> beam_search(StepModel& model, const std::ve
                                                  const std::vector<int64_t>& limits,
                                                  const std::vector<std::vector<int64_t>>& source_tokens) {
   std::vector<SourceBeams> sources;
-  for (size_t s = 0; s < prompts.size(); ++s)
-    sources.emplace_back(s, prompts[s], options, limits.empty() ? std::nullopt : std::optional(limits[s]),
-                         source_tokens.empty() ? std::span<const int64_t>() : source_tokens.at(s));
+  const auto begin = [&](size_t vocabulary) {
+    check_beams(options.num_beams, vocabulary);
+    for (size_t s = 0; s < prompts.size(); ++s)
+      sources.emplace_back(s, prompts[s], options, limits.empty() ? std::nullopt : std::optional(limits[s]),
+                           source_tokens.empty() ? std::span<const int64_t>() : source_tokens.at(s));
+  };
   const auto max_length = length_limits(options, static_cast<int64_t>(prompts[0].size())).max_length;
   std::vector<std::vector<int64_t>> sequences = prompts;
   std::vector<int32_t> parents;
+  std::vector<float> scores(prompts.size(), 0.0F);
+  BeamSteps steps(model, options, static_cast<int64_t>(prompts[0].size()));
   auto length = static_cast<int64_t>(prompts[0].size());
   for (uint64_t step = 0; length < max_length && !sequences.empty(); ++step, ++length) {
-    const Scores scores = model.step(sequences, parents);
-    parallel_items(static_cast<int64_t>(sequences.size()), static_cast<int64_t>(4 * scores.vocabulary),
-                   [&](int64_t begin, int64_t end) {
-                     for (int64_t r = begin; r < end; ++r) {
-                       const std::span<float> row = scores.row(static_cast<size_t>(r));
-                       log_softmax_row(row.data(), row.data(), static_cast<int64_t>(row.size()));
-                     }
-                   });
+    const size_t vocabulary = steps.run(sequences, parents, scores);
+    if (step == 0) begin(vocabulary);
     parents.clear();
     sequences.clear();
+    scores.clear();
     for (SourceBeams& source : sources) {
       if (source.done()) continue;
-      source.advance([&](size_t r) { return std::span<const float>(scores.row(r)); }, step);
+      steps.advance(source, step);
       if (callback) source.settle(callback);
       if (source.done()) continue;
       for (Beam& beam : source.beams()) {
         parents.push_back(beam.row);
         sequences.push_back(beam.tokens);
+        scores.push_back(beam.score);
         beam.row = static_cast<int32_t>(parents.size() - 1);
       }
     }
   }
-  std::vector<std::vector<Hypothesis>> results;
-  for (SourceBeams& source : sources) {
-    results.push_back(source.results());
-    if (callback) source.settle_results(results.back(), callback);
+  std::vector<std::vector<Hypothesis>> results(prompts.size());
+  for (size_t s = 0; s < sources.size(); ++s) {
+    results[s] = sources[s].results();
+    if (callback) sources[s].settle_results(results[s], callback);
   }
   return results;
 }

@@ -1,85 +1,16 @@
 #include "runtime/decoder.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <numeric>
 
 #include "runtime/alignment_store.h"
 #include "runtime/past_rows.h"
 #include "runtime/rows.h"
-#include "runtime/shortlist.h"
+#include "runtime/step_scores.h"
 
 namespace attune {
 namespace {
-
-struct Interface {
-  Interface(const Model& model, size_t own_outputs) {
-    for (const Value* v : model.graph->inputs())
-      inputs.push_back({std::string(v->name()), v->type(), v->default_value() != nullptr});
-    for (const Value* v : model.graph->outputs().first(own_outputs))
-      outputs.push_back({std::string(v->name()), v->type()});
-  }
-  std::vector<Plan::Port> inputs, outputs;
-};
-
-// The axis on which a type has the symbol `name`.
-std::optional<int> axis_of(const ValueType& type, const std::string& name) {
-  for (int i = 0; i < type.tensor.rank(); ++i)
-    if (type.tensor.dim(i).known() && type.tensor.dim(i).as_symbol() == name) return i;
-  return std::nullopt;
-}
-
-// Exporters call the length of the encoder's input (in its mask) and that of its output by one name in decoders, also
-// where convolutions make the output shorter. Where the encoder's types say so, the input's length gets another name.
-void untie_lengths(Graph& decoder, const DecoderPorts& ports, const DecoderGraph& encoder) {
-  const auto memory_size = [&](const std::string& symbol) {
-    for (size_t m = 0; m < ports.inputs.size(); ++m)
-      if (ports.inputs[m].role == PortRole::kMemory)
-        if (const auto axis = axis_of(decoder.inputs()[m]->type(), symbol))
-          return encoder.outputs[ports.inputs[m].index].type.tensor.dim(*axis);
-    return Dim();
-  };
-  for (size_t i = 0; i < ports.inputs.size(); ++i) {
-    if (ports.inputs[i].role != PortRole::kSource) continue;
-    Value& input = *decoder.inputs()[i];
-    const TensorType& source = encoder.inputs[ports.inputs[i].index].type.tensor;
-    ValueType type = input.type();
-    if (!type.tensor.shape || type.tensor.rank() != source.rank()) continue;
-    for (int axis = 0; axis < type.tensor.rank(); ++axis) {
-      Dim& dim = (*type.tensor.shape)[static_cast<size_t>(axis)];
-      const std::string symbol = dim.known() ? dim.as_symbol() : std::string();
-      const Dim memory = symbol.empty() ? Dim() : memory_size(symbol);
-      if (memory.known() && source.dim(axis).known() && !(memory == source.dim(axis)))
-        dim = Dim::symbol(symbol + "_of_" + std::string(input.name()));
-    }
-    input.set_type(std::move(type));
-  }
-}
-
-// The axis of a state that counts rows: the one of the size that the tokens have there, else the first.
-size_t batch_axis(const ValueType& type, const Dim& batch) {
-  for (int i = 0; i < type.tensor.rank(); ++i)
-    if (type.tensor.dim(i) == batch) return static_cast<size_t>(i);
-  return 0;
-}
-
-bool is_fixed(const PortBinding& b, const std::vector<StateSlot>& states) {
-  switch (b.role) {
-    case PortRole::kMemory:
-    case PortRole::kSource:
-    case PortRole::kSourceMask:
-    case PortRole::kSourceLengths:
-    case PortRole::kShortlist:
-      return true;
-    case PortRole::kState:
-      return !states[b.index].updated;
-    default:
-      return false;
-  }
-}
 
 // True if the rows are 0 .. count - 1.
 bool in_order(std::span<const int32_t> rows, size_t count) {
@@ -103,73 +34,14 @@ Tensor convert(const std::vector<int64_t>& values, DataType type, const Shape& s
   return t;
 }
 
+// As LinearTop takes it.
+Tensor tensor_of_request(const TokenRequest& request) {
+  std::vector<int64_t> values{static_cast<int64_t>(request.count)};
+  values.insert(values.end(), request.excluded.begin(), request.excluded.end());
+  return Tensor::from<int64_t>({static_cast<int64_t>(values.size())}, values);
+}
+
 }  // namespace
-
-// ---- plans
-
-DecoderPlans::DecoderPlans(const DecoderModels& models, const DecoderGraph& encoder, const KernelOptions& kernels) {
-  const auto assign = [&](Part& part, Model& model, const AttentionTaps& tapped) {
-    const Interface ports(model, model.graph->outputs().size() - tapped.added_outputs);
-    part.ports = assign_ports({ports.inputs, ports.outputs}, encoder, states_);
-    untie_lengths(*model.graph, part.ports, encoder);
-    part.tapped = tapped;
-    if (!models.shortlist && kernels.pack_weights) part.selection = add_selection(model, part.ports.logits);
-    if (part.selection) part.ports.inputs.push_back({PortRole::kExcluded});
-    const auto shortened = models.shortlist ? shorten_logits(*model.graph, part.ports.logits) : std::nullopt;
-    if (!shortened) return;
-    part.vocabulary = shortened->vocabulary;
-    part.ports.inputs.push_back({PortRole::kShortlist});
-  };
-  assign(first_, *models.first, models.first_taps);
-  if (models.with_past) assign(next_, *models.with_past, models.with_past_taps);
-  if (models.with_past) {
-    index_rows(next_, *models.with_past->graph);
-  } else {
-    index_rows(first_, *models.first->graph);
-  }
-  compile(first_, *models.first, !models.with_past, kernels);
-  if (models.with_past) compile(next_, *models.with_past, true, kernels);
-  const auto& inputs = first_.ports.inputs;
-  recomputes_ = !models.with_past && std::none_of(inputs.begin(), inputs.end(),
-                                                  [](const PortBinding& b) { return b.role == PortRole::kState; });
-}
-
-// Lets what runs the later steps read the memory and caches by an index of rows.
-void DecoderPlans::index_rows(Part& part, Graph& decoder) const {
-  std::vector<bool> candidates;
-  for (const PortBinding& b : part.ports.inputs)
-    candidates.push_back(b.role == PortRole::kMemory ||
-                         (b.role == PortRole::kState && !states_[b.index].encoder_output));
-  part.rows = add_row_inputs(decoder, candidates);
-  for (size_t i = candidates.size(); i < decoder.inputs().size(); ++i)
-    part.ports.inputs.push_back(
-        {decoder.inputs()[i]->name() == part.rows.source_rows ? PortRole::kSourceRows : PortRole::kPastRows});
-}
-
-RowUse DecoderPlans::use_of_state(size_t s) const {
-  const auto& inputs = next().ports.inputs;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].role == PortRole::kState && inputs[i].index == s) return next().use_of_input(i);
-  return RowUse::kInOrder;
-}
-
-void DecoderPlans::compile(Part& part, Model& model, bool hoist, const KernelOptions& kernels) {
-  part.ports.state_outputs.resize(states_.size());
-  PlanOptions options;
-  options.kernels = kernels;
-  for (size_t i = 0; i < part.ports.inputs.size(); ++i) {
-    const Value& input = *model.graph->inputs()[i];
-    if (hoist && is_fixed(part.ports.inputs[i], states_)) options.fixed_inputs.emplace(input.name());
-    if (part.ports.inputs[i].role != PortRole::kTokens) continue;
-    const TensorType& type = input.tensor_type();
-    part.token_width = type.rank() == 1 || (type.rank() == 2 && type.dim(1).is(1)) ? 1 : 0;
-    part.batch = type.dim(0);
-  }
-  part.hoists = hoist;
-  part.plan = Plan::compile(model, options);
-}
-
-// ---- decoding
 
 struct Decoder::Impl {
   // A part with the session that runs it.
@@ -203,8 +75,6 @@ struct Decoder::Impl {
   void keep_states(Running& r);
   void look(const Running& r);
   Running& advance(const std::vector<std::vector<int64_t>>& sequences, std::span<const int32_t> parents);
-  Scores scores(Running& r);
-  Scores spread(const Running& r, Scores scores);
 
   std::shared_ptr<const DecoderPlans> plans;
   Running first;
@@ -219,20 +89,17 @@ struct Decoder::Impl {
   PastRows past_rows;                // where their caches lie
   std::vector<RowUse> state_uses;    // by later steps
   std::vector<Datum> states;
-  std::vector<bool> follows_source;                // per state: the same for all rows of a source, and never updated
-  std::vector<bool> grows;                         // per state: an update has come
-  const std::vector<int64_t>* excluded = nullptr;  // while a step chooses tokens
-  std::vector<int64_t> chosen;
-  Tensor logits;
-  std::vector<float> converted, spread_scores;
-  std::vector<int64_t> scored;  // tokens of a shortlist: those of all sources
+  std::vector<bool> follows_source;       // per state: the same for all rows of a source, and never updated
+  std::vector<bool> grows;                // per state: an update has come
+  const TokenRequest* request = nullptr;  // while a step chooses tokens
+  StepScores scores{pool};
 };
 
 void Decoder::Impl::set_wanted(Running& r) const {
   const DecoderPorts& ports = r.part.ports;
   r.wanted.assign(r.part.plan->outputs().size(), false);
-  r.wanted[ports.logits] = !excluded;
-  if (excluded) r.wanted[r.part.selection->output] = true;
+  r.wanted[ports.logits] = !request;
+  if (request) r.wanted[r.part.selection->tokens] = r.wanted[r.part.selection->scores] = true;
   if (!plans->recomputes())
     for (const auto& o : ports.state_outputs)
       if (o) r.wanted[*o] = true;
@@ -373,11 +240,13 @@ Datum Decoder::Impl::feed(const Running& r, size_t i, const std::vector<std::vec
       return Tensor::from<int32_t>({static_cast<int64_t>(row_sources.size()), 1}, row_sources);
     case PortRole::kPastRows:
       return past_rows.index(&pool);
-    case PortRole::kExcluded:
-      if (!excluded || excluded->empty()) return {};
-      return Tensor::from<int64_t>({static_cast<int64_t>(excluded->size())}, *excluded);
+    case PortRole::kSelection:
+      return request ? tensor_of_request(*request) : Datum();
+    case PortRole::kSelectionOffsets:
+      if (!request || request->offsets.empty()) return {};
+      return Tensor::from<float>({static_cast<int64_t>(request->offsets.size())}, request->offsets);
     case PortRole::kShortlist:
-      return Tensor::from<int64_t>({static_cast<int64_t>(scored.size())}, scored);
+      return Tensor::from<int64_t>({static_cast<int64_t>(scores.scored().size())}, scores.scored());
     case PortRole::kState:
       if (!states[b.index].defined()) return initial_state(b.index, type, r.part.batch);
       return states[b.index];
@@ -421,40 +290,6 @@ void Decoder::Impl::look(const Running& r) {
               r.outputs[tap.context].tensor().to_contiguous(), rows, mask});
 }
 
-Scores Decoder::Impl::scores(Running& r) {
-  logits = r.outputs[r.part.ports.logits].tensor().to_contiguous(&pool);
-  r.outputs[r.part.ports.logits] = Datum();
-  const size_t rows = row_sources.size();
-  const auto vocabulary = static_cast<size_t>(logits.shape().back());
-  const size_t steps_given = static_cast<size_t>(logits.count()) / std::max<size_t>(1, rows * vocabulary);
-  if (logits.type() == DataType::kFloat && steps_given == 1 && logits.unique())
-    return {{logits.mutable_data<float>(), rows * vocabulary}, vocabulary};
-  converted.resize(rows * vocabulary);
-  dispatch<float, Float16, BFloat16, double>(logits.type(), [&]<class T>() {
-    const T* from = logits.data<T>();
-    for (size_t row = 0; row < rows; ++row)
-      for (size_t v = 0; v < vocabulary; ++v)
-        converted[row * vocabulary + v] = static_cast<float>(from[((row + 1) * steps_given - 1) * vocabulary + v]);
-  });
-  return {converted, vocabulary};
-}
-
-// Scores of all tokens: those that the row's source doesn't allow are impossible.
-Scores Decoder::Impl::spread(const Running& r, Scores from) {
-  const size_t vocabulary = r.part.vocabulary > 0 ? r.part.vocabulary : from.vocabulary;
-  spread_scores.assign(row_sources.size() * vocabulary, -std::numeric_limits<float>::infinity());
-  for (size_t row = 0; row < row_sources.size(); ++row) {
-    size_t column = 0;
-    for (const int64_t token : sources.allowed[static_cast<size_t>(row_sources[row])]) {
-      const auto id = static_cast<size_t>(token);
-      if (id >= vocabulary) break;
-      while (r.part.vocabulary > 0 && scored[column] != token) ++column;
-      spread_scores[row * vocabulary + id] = from.row(row)[r.part.vocabulary > 0 ? column : id];
-    }
-  }
-  return {spread_scores, vocabulary};
-}
-
 Decoder::Decoder(std::shared_ptr<const DecoderPlans> plans, const SessionOptions& options)
     : impl_(std::make_unique<Impl>(std::move(plans), options)) {}
 Decoder::~Decoder() = default;
@@ -462,12 +297,7 @@ Decoder::~Decoder() = default;
 void Decoder::start(EncodedSources sources, AlignmentRequest alignments) {
   Impl& d = *impl_;
   d.sources = std::move(sources);
-  d.scored.clear();
-  for (const auto& allowed : d.sources.allowed) d.scored.insert(d.scored.end(), allowed.begin(), allowed.end());
-  std::sort(d.scored.begin(), d.scored.end());
-  d.scored.erase(std::unique(d.scored.begin(), d.scored.end()), d.scored.end());
-  if (const size_t vocabulary = d.first.part.vocabulary; vocabulary > 0)
-    std::erase_if(d.scored, [&](int64_t token) { return static_cast<size_t>(token) >= vocabulary; });
+  d.scores.start(std::move(d.sources.allowed), d.first.part.vocabulary);
   d.alignments.start(std::move(alignments), static_cast<size_t>(d.sources.mask.dim(1)));
   d.steps = 0;
   d.row_sources.resize(d.sources.count);
@@ -499,28 +329,27 @@ Decoder::Impl::Running& Decoder::Impl::advance(const std::vector<std::vector<int
 
 Scores Decoder::step(const std::vector<std::vector<int64_t>>& sequences, std::span<const int32_t> parents) {
   Impl& d = *impl_;
-  d.excluded = nullptr;
+  d.request = nullptr;
   Impl::Running& r = d.advance(sequences, parents);
-  return d.sources.allowed.empty() ? d.scores(r) : d.spread(r, d.scores(r));
+  Datum logits = std::exchange(r.outputs[r.part.ports.logits], Datum());
+  return d.scores.all(std::move(logits.tensor()), d.row_sources, r.part.vocabulary);
 }
 
 size_t Decoder::selects() const {
   const Impl& d = *impl_;
   const auto& selection = d.steps == 0 || !d.second ? d.first.part.selection : d.second->part.selection;
-  return selection && d.sources.allowed.empty() ? selection->vocabulary : 0;
+  return selection && !d.scores.limited() ? selection->vocabulary : 0;
 }
 
-std::span<const int64_t> Decoder::select(const std::vector<std::vector<int64_t>>& sequences,
-                                         std::span<const int32_t> parents, const std::vector<int64_t>& excluded) {
+BestTokens Decoder::select(const std::vector<std::vector<int64_t>>& sequences, std::span<const int32_t> parents,
+                           const TokenRequest& request) {
   Impl& d = *impl_;
-  d.excluded = &excluded;
+  d.request = &request;
   Impl::Running& r = d.advance(sequences, parents);
-  d.excluded = nullptr;
-  const Tensor best = std::exchange(r.outputs[r.part.selection->output], Datum()).tensor();
-  const size_t rows = d.row_sources.size(), positions = static_cast<size_t>(best.count()) / std::max<size_t>(rows, 1);
-  d.chosen.clear();
-  for (size_t row = 0; row < rows; ++row) d.chosen.push_back(best.data<int64_t>()[(row + 1) * positions - 1]);
-  return d.chosen;
+  d.request = nullptr;
+  const Datum tokens = std::exchange(r.outputs[r.part.selection->tokens], Datum()),
+              scores = std::exchange(r.outputs[r.part.selection->scores], Datum());
+  return d.scores.best(tokens.tensor(), scores.tensor(), d.row_sources.size());
 }
 
 bool Decoder::gives_alignments() const {

@@ -21,9 +21,10 @@ enum class PortRole {
   kShortlist,      // the tokens that are scored
   kSourceRows,     // the source of each row (see row_inputs.h)
   kPastRows,       // where the caches of each row lie
-  kExcluded,       // tokens that must not be chosen (see selection.h)
-  kCacheBranch,    // true if caches are given (merged decoders)
-  kState           // state `index`: what the step before gave
+  kSelection,      // which tokens are to be chosen (see selection.h)
+  kSelectionOffsets,
+  kCacheBranch,  // true if caches are given (merged decoders)
+  kState         // state `index`: what the step before gave
 };
 
 struct PortBinding {

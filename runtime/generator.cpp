@@ -168,7 +168,10 @@ EncodedSources Generator::Impl::encode(const SourceBatch& batch) {
   for (const auto& ids : batch.ids)
     if (shortlist) sources.allowed.push_back(shortlist->allowed(ids));
   std::vector<Datum> inputs = sources.inputs;
-  encoder->run(inputs, sources.outputs);
+  const auto what = [&] {
+    return batch.has_ids ? fmt::format("encoder, {} tokens a source", batch.mask.dim(1)) : std::string("encoder");
+  };
+  within(what, [&] { encoder->run(inputs, sources.outputs); });
   for (Datum& d : sources.outputs)
     if (d.kind() == Datum::Kind::kTensor) d = d.tensor().to_contiguous();
   // Features (audio, pictures) have no mask of their own: every state of the encoder is a position.

@@ -49,8 +49,8 @@ class TokenByToken {
     auto length = static_cast<int64_t>(sequences_[0].size());
     for (uint64_t step = 0; length < max_length_ && !running_.empty(); ++step, ++length) {
       if (const auto excluded = excluded_tokens(length)) {
-        const auto tokens = selector_->select(sequences_, parents_, *excluded);
-        for (Running& r : running_) take(r, tokens[static_cast<size_t>(r.row)]);
+        const BestTokens best = selector_->select(sequences_, parents_, {1, *excluded, {}});
+        for (Running& r : running_) take(r, best.tokens[static_cast<size_t>(r.row)]);
       } else {
         take_tokens(model_.step(sequences_, parents_), step);
       }

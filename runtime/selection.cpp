@@ -60,16 +60,24 @@ std::optional<Selection> add_selection(Model& model, size_t logits) {
   Graph& decoder = *model.graph;
   const auto head = head_of(*decoder.outputs()[logits]);
   if (!head || head->columns == 0) return std::nullopt;
-  Value* excluded =
-      decoder.add_input("attune.excluded", ValueType::of(DataType::kInt64, Dims{Dim::symbol("attune.excluded")}));
-  decoder.set_default(excluded, Tensor::allocate(DataType::kInt64, {0}));
-  Node* top = decoder.add_node("ai.attune.runtime", "LinearTop", {head->x, head->weights, head->bias, excluded}, 1,
-                               {{"transposed", int64_t{head->transposed}}});
+  const auto input = [&](const char* name, DataType type) {
+    return decoder.add_input(name, ValueType::of(type, Dims{Dim::symbol(name)}));
+  };
+  Value *request = input("attune.request", DataType::kInt64), *offsets = input("attune.offsets", DataType::kFloat);
+  decoder.set_default(request, Tensor::from<int64_t>({1}, {1}));
+  decoder.set_default(offsets, Tensor::allocate(DataType::kFloat, {0}));
+  Node* top = decoder.add_node("ai.attune.runtime", "LinearTop", {head->x, head->weights, head->bias, request, offsets},
+                               2, {{"transposed", int64_t{head->transposed}}});
   model.opset_imports["ai.attune.runtime"] = 1;
-  top->output()->set_type(ValueType::of(DataType::kInt64, Dims{Dim()}));
-  top->output()->set_name("attune.best");
-  decoder.add_output(top->output());
-  return Selection{decoder.outputs().size() - 1, static_cast<size_t>(head->columns)};
+  const size_t first = decoder.outputs().size();
+  const std::pair<const char*, DataType> outputs[] = {{"attune.best", DataType::kInt64},
+                                                      {"attune.scores", DataType::kFloat}};
+  for (size_t i = 0; i < 2; ++i) {
+    top->output(i)->set_type(ValueType::of(outputs[i].second, Dims{Dim(), Dim()}));
+    top->output(i)->set_name(outputs[i].first);
+    decoder.add_output(top->output(i));
+  }
+  return Selection{first, first + 1, static_cast<size_t>(head->columns)};
 }
 
 }  // namespace attune

@@ -253,6 +253,20 @@ PanelWeights PanelWeights::from_parts(const Header& h, BufferRef memory, BufferR
   return w;
 }
 
+PanelWeights PanelWeights::range(int64_t first, int64_t count) const {
+  const auto whole = std::make_shared<const PanelWeights>(*this);
+  PanelWeights w = *this;
+  w.columns_ = count;
+  const auto begin = first / kPanel;
+  w.memory_ = BufferRef::view(panel(begin), static_cast<size_t>(w.panels()) * panel_bytes_, whole);
+  if (scales_.defined()) {
+    const Shape shape{w.panels(), groups_, kPanel};
+    const size_t bytes = static_cast<size_t>(shape.count()) * sizeof(float);
+    w.scales_ = Tensor::from_buffer(DataType::kFloat, shape, BufferRef::view(panel_scales(begin), bytes, whole));
+  }
+  return w;
+}
+
 size_t PanelWeights::bytes() const {
   return panel_bytes_ * static_cast<size_t>(panels()) + (scales_.defined() ? scales_.bytes() : 0);
 }

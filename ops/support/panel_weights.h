@@ -46,6 +46,9 @@ class PanelWeights {
   // undefined if they don't fit together so.
   static PanelWeights side_by_side(std::span<const PanelWeights* const> parts);
 
+  // Columns [first, first + count) over the same memory; `first` begins a panel.
+  PanelWeights range(int64_t first, int64_t count) const;
+
   bool defined() const { return static_cast<bool>(memory_); }
   int64_t inner() const { return inner_; }      // K
   int64_t columns() const { return columns_; }  // N

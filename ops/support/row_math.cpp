@@ -86,19 +86,22 @@ void softmax_row(const float* x, float* y, int64_t n) {
   for (; i < n; ++i) y[i] *= factor;
 }
 
-void log_softmax_row(const float* x, float* y, int64_t n) {
+RowSum sum_row(const float* x, int64_t n) {
   const float shift = row_maximum(x, n);
-  if (!std::isfinite(shift)) {
+  return {shift, std::isfinite(shift) ? exp_row<false>(x, shift, nullptr, n) : 0.0F};
+}
+
+void subtract_log_sum(const float* x, const LogSum& sum, float* y, int64_t n) {
+  if (!std::isfinite(sum.shift)) {
     std::fill(y, y + n, std::numeric_limits<float>::quiet_NaN());
     return;
   }
   // x - shift first: both may be large, and their difference is what counts.
-  const float log_sum = std::log(exp_row<false>(x, shift, y, n));
   const D d;
-  const V s = hn::Set(d, shift), l = hn::Set(d, log_sum);
+  const V s = hn::Set(d, sum.shift), l = hn::Set(d, sum.log);
   int64_t i = 0;
   for (; i + lanes() <= n; i += lanes()) hn::StoreU(hn::Sub(hn::Sub(hn::LoadU(d, x + i), s), l), d, y + i);
-  for (; i < n; ++i) y[i] = x[i] - shift - log_sum;
+  for (; i < n; ++i) y[i] = x[i] - sum.shift - sum.log;
 }
 
 struct Sums {
@@ -202,18 +205,23 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <algorithm>
+#include <vector>
 
 namespace attune {
 
 HWY_EXPORT(softmax_row);
-HWY_EXPORT(log_softmax_row);
+HWY_EXPORT(sum_row);
+HWY_EXPORT(subtract_log_sum);
 HWY_EXPORT(normalize_row);
 HWY_EXPORT(argmax_row);
 HWY_EXPORT(find_above);
 HWY_EXPORT(add_row);
 
 void softmax_row(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(softmax_row)(x, y, n); }
-void log_softmax_row(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(log_softmax_row)(x, y, n); }
+RowSum sum_row(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(sum_row)(x, n); }
+void subtract_log_sum(const float* x, const LogSum& sum, float* y, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(subtract_log_sum)(x, sum, y, n);
+}
 RowStatistics<float> normalize_row(const RowNormalization<float>& how, const float* x, float* y, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(normalize_row)(how, x, y, n);
 }
@@ -222,6 +230,30 @@ int64_t find_above(const float* x, int64_t begin, int64_t n, float bound) {
   return HWY_DYNAMIC_DISPATCH(find_above)(x, begin, n, bound);
 }
 void add_row(const float* a, const float* b, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(add_row)(a, b, y, n); }
+
+LogSum join_sums(const RowSum* stretches, int64_t count) {
+  float shift = -std::numeric_limits<float>::infinity();
+  for (int64_t i = 0; i < count; ++i) {
+    if (std::isnan(stretches[i].shift)) return {stretches[i].shift, 0};
+    shift = std::max(shift, stretches[i].shift);
+  }
+  float sum = 0;
+  for (int64_t i = 0; i < count; ++i)
+    if (stretches[i].sum > 0) sum += stretches[i].sum * std::exp(stretches[i].shift - shift);
+  return {shift, std::log(sum)};
+}
+
+LogSum log_sum_row(const float* x, int64_t n) {
+  if (n <= kLogSumStretch) {
+    const RowSum sum = sum_row(x, n);
+    return join_sums(&sum, 1);
+  }
+  std::vector<RowSum> sums;
+  for (int64_t i = 0; i < n; i += kLogSumStretch) sums.push_back(sum_row(x + i, std::min(kLogSumStretch, n - i)));
+  return join_sums(sums.data(), static_cast<int64_t>(sums.size()));
+}
+
+void log_softmax_row(const float* x, float* y, int64_t n) { subtract_log_sum(x, log_sum_row(x, n), y, n); }
 
 void softmax_row(const double* x, double* y, int64_t n) {
   const double shift = *std::max_element(x, x + n);

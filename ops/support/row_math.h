@@ -8,7 +8,23 @@ namespace attune {
 // y = softmax(x) of n >= 1 elements; y may be x. A row with NaN or +inf, or of only -inf, becomes NaN, as IEEE has it.
 void softmax_row(const float* x, float* y, int64_t n);
 void softmax_row(const double* x, double* y, int64_t n);
-// y = x - max - log(sum(exp(x - max))).
+// The sum of exp(x - shift) of a row, or of a stretch of one; shift is its largest element, NaN if one is NaN. The sum
+// is 0 where shift isn't finite.
+struct RowSum {
+  float shift, sum;
+};
+// log(sum(exp(x))) of a row as shift + log, which stay apart: both may be large.
+struct LogSum {
+  float shift, log;
+};
+inline constexpr int64_t kLogSumStretch = 1024;  // elements of a stretch; the last may have fewer
+RowSum sum_row(const float* x, int64_t n);
+// Of the stretches of a row, in order: what log_sum_row() gives of the row, bit for bit.
+LogSum join_sums(const RowSum* stretches, int64_t count);
+LogSum log_sum_row(const float* x, int64_t n);
+// y = (x - shift) - log; NaN if shift isn't finite.
+void subtract_log_sum(const float* x, const LogSum& sum, float* y, int64_t n);
+// y = x - max - log(sum(exp(x - max))), by log_sum_row() and subtract_log_sum().
 void log_softmax_row(const float* x, float* y, int64_t n);
 void log_softmax_row(const double* x, double* y, int64_t n);
 

@@ -67,7 +67,7 @@ TEST(PositionEmbedding, RefusesWhatDoesNotFit) {
   EXPECT_THAT(message([&] {
                 run_node(node(1, 3), {x, table});
               }),
-              ::testing::HasSubstr("row 5 is outside of the table of positions, which has 5"));
+              ::testing::HasSubstr("a sequence of 3 positions: the table of positions is for 2 at most (row 5 of 5)"));
   EXPECT_THAT(message([&] {
                 run_node(node(1, 0), {x, random_tensor({5, 3}, 2)});
               }),

@@ -168,8 +168,10 @@ TEST(Search, RefusesOptionsThatContradict) {
   EXPECT_THROW(search(model, {{1}}, o), Error);
   o.num_beams = 3;
   EXPECT_NO_THROW(search(model, {{1}}, o));
-  o.num_beams = 0;
-  EXPECT_THROW(search(model, {{1}}, o), Error);
+  for (const int64_t beams : {int64_t{0}, int64_t{1025}, int64_t{1} << 40}) {
+    o.num_beams = beams;
+    EXPECT_THROW(search(model, {{1}}, o), Error);
+  }
   EXPECT_THROW(search(model, {{1}, {1, 2}}, GenerationOptions()), Error);
 }
 

@@ -56,20 +56,28 @@ TEST_F(Selecting, GivesTheTokensOfTheStoredScores) {
   const TensorMap inputs{{"input_ids", Tensor::from<int64_t>({2, 4}, {55, 108, 22, 77, 53, 147, 111, 61})}};
   GenerationOptions options = generator.defaults();
   options.max_new_tokens = 12;
-  for (int rules = 0; rules < 3; ++rules) {
-    options.min_new_tokens = rules > 0 ? 9 : 0;
-    options.suppress_tokens = rules > 1 ? std::vector<int64_t>{86, 34} : std::vector<int64_t>{};
-    options.output_log_probabilities = false;
-    profile.clear();
-    const auto selected = generator.generate(inputs, options);
-    EXPECT_GT(calls(profile, "ai.attune.runtime.LinearTop"), 0U) << "nothing was selected";
-    // Log-probabilities of all tokens are needed for what this asks for.
-    options.output_log_probabilities = true;
-    profile.clear();
-    const auto stored = generator.generate(inputs, options);
-    EXPECT_EQ(calls(profile, "ai.attune.runtime.LinearTop"), 0U);
-    for (size_t s = 0; s < 2; ++s) EXPECT_EQ(selected[s].at(0).tokens, stored[s].at(0).tokens);
-  }
+  for (const int beams : {1, 4})
+    for (int rules = 0; rules < 3; ++rules) {
+      options.num_beams = options.num_return_sequences = beams;
+      options.min_new_tokens = rules > 0 ? 9 : 0;
+      options.suppress_tokens = rules > 1 ? std::vector<int64_t>{86, 34} : std::vector<int64_t>{};
+      options.output_log_probabilities = false;
+      profile.clear();
+      const auto selected = generator.generate(inputs, options);
+      EXPECT_GT(calls(profile, "ai.attune.runtime.LinearTop"), 0U) << "nothing was selected";
+      // Log-probabilities of all tokens are needed for what this asks for.
+      options.output_log_probabilities = true;
+      profile.clear();
+      const auto stored = generator.generate(inputs, options);
+      EXPECT_EQ(calls(profile, "ai.attune.runtime.LinearTop"), 0U);
+      for (size_t s = 0; s < 2; ++s) {
+        ASSERT_EQ(selected[s].size(), stored[s].size());
+        for (size_t i = 0; i < stored[s].size(); ++i) {
+          EXPECT_EQ(selected[s][i].tokens, stored[s][i].tokens) << beams << " beams, rules " << rules;
+          EXPECT_EQ(selected[s][i].score, stored[s][i].score);
+        }
+      }
+    }
 }
 
 // A step that selects has no room for the scores of all tokens.
@@ -86,12 +94,14 @@ TEST(AddSelection, StoresNoScoresOfAllTokens) {
   const auto selection = add_selection(model, 0);
   ASSERT_TRUE(selection);
   Session session(Plan::compile(model));
-  std::vector<Datum> inputs(2), outputs;
+  std::vector<Datum> inputs(3), outputs;
   std::vector<float> x(2 * kRows, 0.5F);
   const auto peak = [&](bool select) {
     inputs[0] = Tensor::from<float>({kRows, 1, 2}, std::span<const float>(x));
+    inputs[1] = Tensor::from<int64_t>({1}, {8});
+    inputs[2] = Tensor::from<float>({1}, {0.0F});
     session.pool().reset_peak();
-    session.run(inputs, outputs, {!select, select});
+    session.run(inputs, outputs, {!select, select, select});
     outputs.clear();
     return session.pool().peak_bytes();
   };
