@@ -20,10 +20,13 @@ struct PackedHead {
   const float* values;
   int64_t value_stride, value_panel_stride;  // from value to value, from panel to panel
 
-  // True if values needn't be packed: floats in rows at equal distances that fill their panels.
+  // True if values needn't be packed: floats in rows at equal distances that fill their panels. Rows across cache lines
+  // cost more than packing where there are many queries.
   static bool reads_values(const AttentionProblem& p) {
-    return p.memory_type == DataType::kFloat && p.value_width % kPanel == 0 && !p.values[0].index &&
-           (p.values[0].length == 0 || p.values[1].length == 0);
+    constexpr int64_t kManyQueries = 512;
+    const HeadsView& v = values_view(p);
+    return p.memory_type == DataType::kFloat && p.value_width % kPanel == 0 && !v.index &&
+           (p.values[0].length == 0 || p.values[1].length == 0) && (p.query_length < kManyQueries || fills_lines(v));
   }
   static size_t numbers(const AttentionProblem& p) {
     return static_cast<size_t>(panels(p.key_length) * kPanel * p.key_width +
@@ -31,7 +34,7 @@ struct PackedHead {
   }
   PackedHead(const AttentionProblem& p, int64_t b, int64_t g, float* memory) : keys(memory) {
     if (reads_values(p)) {
-      const HeadsView& v = p.values[p.values[0].length == 0 ? 1 : 0];
+      const HeadsView& v = values_view(p);
       values = v.row<float>(b, g, 0);
       value_stride = v.row_stride;
       value_panel_stride = kPanel;
@@ -40,6 +43,13 @@ struct PackedHead {
       value_stride = kPanel;
       value_panel_stride = p.key_length * kPanel;
     }
+  }
+  static const HeadsView& values_view(const AttentionProblem& p) { return p.values[p.values[0].length == 0 ? 1 : 0]; }
+  static bool fills_lines(const HeadsView& v) {
+    constexpr uintptr_t kLine = 64;
+    constexpr int64_t kFloats = kLine / sizeof(float);
+    return reinterpret_cast<uintptr_t>(v.data) % kLine == 0 && v.row_stride % kFloats == 0 &&
+           v.head_stride % kFloats == 0 && v.batch_stride % kFloats == 0;
   }
   // Number `f`, the first of a panel, of value i.
   const float* value(int64_t f, int64_t i) const { return values + f / kPanel * value_panel_stride + i * value_stride; }
