@@ -24,7 +24,9 @@ Pat additive_pattern() {
   Pat biased = optional(Op("Add", "score bias"), product, pattern::scalar("bias"));
   Pat squeezed =
       one_of("squeeze", {Op("Squeeze", "scores").further_inputs()(biased), Op("Reshape", "scores 2")(biased, any())});
-  Pat shifted = optional(Op("Add", "row bias"), squeezed, pattern::scalar("bias of scores"));
+  Pat as_row =
+      optional(Op("Unsqueeze", "scores row").further_inputs(), squeezed);  // (B, 1, Tk), as masks may want them
+  Pat shifted = optional(Op("Add", "row bias"), as_row, pattern::scalar("bias of scores"));
   Pat weights = softmax_weights(masked_scores(shifted));
   Pat row = one_of("row", {Op("Unsqueeze", "weights row").further_inputs().replaced()(weights),
                            Op("Reshape", "weights row 2").replaced()(weights, any()), weights});
@@ -79,7 +81,7 @@ class AdditiveRewrite {
                                         m_["left"]->type().to_string(), m_["right"]->type().to_string()));
   }
 
-  // v is a constant column, the scores are (B, Tk) or (B, Tq, Tk).
+  // v is a constant column, the scores are (B, Tk), (B, 1, Tk) or (B, Tq, Tk).
   Refusal read_scores() {
     Value* weight = m_["score weight"];
     const TensorType& w = weight->tensor_type();
@@ -87,11 +89,13 @@ class AdditiveRewrite {
       return m_.refuse("score weight", fmt::format("{} is not a constant column", weight->type().to_string()));
     if (m_.node("score bias") && m_.node("row bias"))
       return m_.refuse("bias of scores", "is a second bias of the scores");
-    scores_ = m_.node(m_.choice("squeeze") == 0 ? "scores" : "scores 2")->output();
+    const Node* row_of_scores = m_.node("scores row");
+    scores_ = (row_of_scores ? row_of_scores : m_.node(m_.choice("squeeze") == 0 ? "scores" : "scores 2"))->output();
     const TensorType &s = scores_->tensor_type(), &product = m_["product"]->tensor_type();
     const bool row = s.rank() == 2 && product.rank() == 3 && s.dim(1) == product.dim(1);
+    const bool one_query = s.rank() == 3 && product.rank() == 3 && s.dim(1).is(1) && s.dim(2) == product.dim(1);
     const bool matrix =
-        s.rank() == 3 && product.rank() == 4 && s.dim(1) == product.dim(1) && s.dim(2) == product.dim(2);
+        one_query || (s.rank() == 3 && product.rank() == 4 && s.dim(1) == product.dim(1) && s.dim(2) == product.dim(2));
     if (!row && !matrix)
       return m_.refuse("scores", fmt::format("{} are not scores over positions", scores_->type().to_string()));
     const TensorType &context = m_.root()->tensor_type(), &value = m_["value"]->tensor_type();

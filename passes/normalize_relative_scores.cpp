@@ -1,4 +1,4 @@
-// Scores with positions as Transformer-XL and Conformer have them, as the attention rules expect them:
+// Scores with positions, as the attention rules expect them. Transformer-XL and Conformer:
 // ((q + u) k^T + r) s = (q + u) k^T s + r s, with r a mask then
 #include <algorithm>
 
@@ -63,11 +63,28 @@ pattern::Rule bias_of_heads() {
           }};
 }
 
+// Attention that knows where it was (Tacotron 2) or what it has covered: tanh((q + k) + l) = tanh(q + (k + l)), with l
+// of each position as k is.
+pattern::Rule summed_keys() {
+  Pat inner = Op("Add", "inner")(any("a"), any("b"));
+  return {"normalize_summed_keys", Op("Tanh")(Op("Add", "sum")(inner, any("c"))),
+          [](const Match& m, Builder& b) -> Outcome {
+            const auto is_query = [&](const char* name) { return m[name]->tensor_type().dim(1).is(1); };
+            for (const char* name : {"a", "b", "c", "sum"})
+              if (m[name]->tensor_type().rank() != 3) return m.refuse("sum", "is not of a query and of keys");
+            const bool a = is_query("a"), other = is_query("b");
+            if (is_query("sum") || is_query("c") || a == other)
+              return m.refuse("inner", "is not of one query and keys");
+            Value* keys = b.op("Add", {m[a ? "b" : "a"], m["c"]});
+            return b.op("Tanh", {b.op("Add", {m[a ? "a" : "b"], keys})});
+          }};
+}
+
 }  // namespace
 
 namespace rules {
 
-std::vector<pattern::Rule> relative_score_forms() { return {scaled_sum_of_scores(), bias_of_heads()}; }
+std::vector<pattern::Rule> relative_score_forms() { return {scaled_sum_of_scores(), bias_of_heads(), summed_keys()}; }
 
 }  // namespace rules
 }  // namespace attune
