@@ -22,8 +22,8 @@ size_t fold_constants(PassContext&);
 // Integers that inference knows as expressions over sizes of inputs are computed from these inputs alone, so that
 // Shape of an inner value neither keeps it alive nor orders work.
 size_t simplify_shapes(PassContext&);
-// Sizes of inputs that a Reshape of the outermost graph forces to be equal, or to be a number, become so. (An input
-// without elements would not be forced.)
+// Sizes of inputs that a Reshape, MatMul or Concat of the outermost graph forces to be equal, or to be a number, become
+// so. (An input without elements would not be forced by a Reshape.)
 size_t tie_sizes(PassContext&);
 // The size of a mask that inputs of states have by the same name, though the graph works with different ones.
 size_t untie_sizes(PassContext&);

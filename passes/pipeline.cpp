@@ -29,7 +29,7 @@ constexpr Pass kPipeline[] = {
     {"raise_attention", "Attention operators of other domains become ours.", raise_attention},
     {"inline_static_if", "Replaces an If whose condition is known by its branch.", inline_static_if},
     {"untie_sizes", "A mask whose size is not that of the states gets a name of its own for it.", untie_sizes},
-    {"tie_sizes", "Sizes of inputs under two names that a Reshape forces to be one get one name.", tie_sizes},
+    {"tie_sizes", "Sizes of inputs under two names that the graph forces to be one get one name.", tie_sizes},
     {"simplify_shapes", "Computes integers that depend on sizes of inputs from these alone.", simplify_shapes},
     {"simplify", "Folds constants, removes nodes without effect, merges equal ones.", simplify},
     {"normalize_folded_rows", "Linear layers over rows that were folded or regrouped work on rows as they were.",

@@ -1,4 +1,5 @@
-// Sizes of inputs that a Reshape forces to be equal, or to be a number:  (S, B, E) -> (S, H C, E / H) needs B = C
+// Sizes of inputs that the graph forces to be equal, or to be a number: by a Reshape, (S, B, E) -> (S, H C, E / H)
+// needs B = C; by a product, (T, P + 1) (R + 1, E) needs P = R; by a Concat along other axes
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -107,9 +108,73 @@ class Equations {
     return std::pair(tied, Dim::symbol(kept));
   }
 
+  // The symbol that two sizes determine that have to be the same, and its value.
+  std::optional<std::pair<std::string, Dim>> solve(const Dim& a, const Dim& b) const {
+    if (!a.known() || !b.known() || a == b) return std::nullopt;
+    const auto difference = (a - b).summands();
+    if (!difference || difference->size() != 2) return std::nullopt;
+    Product left{(*difference)[0].symbols, (*difference)[0].factor},
+        right{(*difference)[1].symbols, -(*difference)[1].factor};
+    if (left.symbols.size() > 1 || right.symbols.size() > 1) return std::nullopt;
+    if (left.factor < 0) {
+      left.factor = -left.factor;
+      right.factor = -right.factor;
+    }
+    return right.factor > 0 ? solve(std::move(left), std::move(right)) : std::nullopt;
+  }
+
  private:
   std::map<std::string, size_t> rank_;
 };
+
+struct Solution {
+  std::string symbol;
+  Dim value;
+  std::string reason;
+};
+
+std::optional<Solution> solve_reshape(const Node& n, const Inference& inference, const Equations& equations) {
+  const auto target = written_target(n, inference);
+  const auto from = target ? product_of(*n.input(0)->tensor_type().shape) : std::nullopt;
+  const auto to = from ? product_of(*target) : std::nullopt;
+  const auto solved = to ? equations.solve(*from, *to) : std::nullopt;
+  if (!solved) return std::nullopt;
+  return Solution{solved->first, solved->second,
+                  fmt::format("reshapes {} to {}", to_string(*n.input(0)->tensor_type().shape), to_string(*target))};
+}
+
+// The inner sizes of a product.
+std::optional<Solution> solve_product(const Node& n, const Equations& equations) {
+  const auto &a = n.input(0)->tensor_type().shape, &b = n.input(1)->tensor_type().shape;
+  if (!a || !b || a->size() < 2 || b->size() < 2) return std::nullopt;
+  const auto solved = equations.solve(a->back(), (*b)[b->size() - 2]);
+  if (!solved) return std::nullopt;
+  return Solution{solved->first, solved->second, fmt::format("multiplies {} by {}", to_string(*a), to_string(*b))};
+}
+
+// Sizes along the axes that are not joined.
+std::optional<Solution> solve_concat(const Node& n, const Equations& equations) {
+  const auto& first = n.input(0)->tensor_type().shape;
+  const int64_t given = n.attr_int("axis", 0),
+                axis = given < 0 && first ? given + static_cast<int64_t>(first->size()) : given;
+  for (size_t i = 1; first && i < n.inputs().size(); ++i) {
+    const auto& other = n.input(i)->tensor_type().shape;
+    for (size_t d = 0; other && other->size() == first->size() && d < first->size(); ++d) {
+      const auto solved = static_cast<int64_t>(d) == axis ? std::nullopt : equations.solve((*first)[d], (*other)[d]);
+      if (solved)
+        return Solution{solved->first, solved->second,
+                        fmt::format("joins {} and {}", to_string(*first), to_string(*other))};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Solution> solve_node(const Node& n, const Inference& inference, const Equations& equations) {
+  if (!n.input(0)) return std::nullopt;
+  if (n.is("Reshape")) return solve_reshape(n, inference, equations);
+  if (n.is("MatMul")) return solve_product(n, equations);
+  return n.is("Concat") ? solve_concat(n, equations) : std::nullopt;
+}
 
 void substitute(Graph& graph, const Bindings& bindings) {
   const auto apply = [&](Value& v) {
@@ -135,17 +200,12 @@ size_t tie_sizes(PassContext& context) {
     const Inference inference(context.model);
     const Equations equations(graph);
     for (const Node* n : graph.topological_order()) {
-      if (!n->is("Reshape") || !n->input(0)) continue;
-      const auto target = written_target(*n, inference);
-      const auto from = target ? product_of(*n->input(0)->tensor_type().shape) : std::nullopt;
-      const auto to = from ? product_of(*target) : std::nullopt;
-      const auto solved = to ? equations.solve(*from, *to) : std::nullopt;
+      const auto solved = solve_node(*n, inference, equations);
       if (!solved) continue;
-      if (!solved->first.starts_with('?'))  // a name that no file has
-        context.report.notes.push_back(fmt::format("size '{}' of inputs is always {}: {} reshapes {} to {}",
-                                                   solved->first, solved->second.to_string(), n->label(),
-                                                   to_string(*n->input(0)->tensor_type().shape), to_string(*target)));
-      substitute(graph, Bindings{{solved->first, solved->second}});
+      if (!solved->symbol.starts_with('?'))  // a name that no file has
+        context.report.notes.push_back(fmt::format("size '{}' of inputs is always {}: {} {}", solved->symbol,
+                                                   solved->value.to_string(), n->label(), solved->reason));
+      substitute(graph, Bindings{{solved->symbol, solved->value}});
       changed = true;
       ++changes;
       break;

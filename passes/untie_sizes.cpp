@@ -3,6 +3,7 @@
 // states, its size gets a name of its own.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "ops/infer/infer.h"
@@ -22,8 +23,30 @@ size_t differences(const std::optional<Dims>& a, const std::optional<Dims>& b) {
   return count;
 }
 
+// Whether a Reshape is one by sizes: as many elements in as out.
+bool keeps_count(const std::optional<Dims>& from, const std::optional<Dims>& to) {
+  Dim before = 1, after = 1;
+  if (!from || !to) return true;
+  for (const Dim& d : *from) before = before * d;
+  for (const Dim& d : *to) after = after * d;
+  return before == after;
+}
+
+// Whether inputs of the node have both sizes.
+bool reads_both(const Node& n, const std::string& a, const std::string& b) {
+  bool first = false, second = false;
+  for (const Value* v : n.inputs()) {
+    if (!v || !v->tensor_type().shape) continue;
+    for (const Dim& d : *v->tensor_type().shape) {
+      first = first || d.symbols().contains(a);
+      second = second || d.symbols().contains(b);
+    }
+  }
+  return first && second;
+}
+
 // Where the graph combines sizes that are not known to be the same.
-size_t contradictions(Graph& graph, const Model& model) {
+size_t contradictions(Graph& graph, const Model& model, const std::string& apart, const std::string& symbol) {
   constexpr std::array kBroadcasting = {"Add",   "Sub",  "Mul",     "Div",         "Where",          "And", "Or",
                                         "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Max", "Min"};
   const Inference inference(graph, model.opset_imports);
@@ -32,9 +55,17 @@ size_t contradictions(Graph& graph, const Model& model) {
     const auto shape = [&](size_t i) { return n.input(i) ? n.input(i)->tensor_type().shape : std::nullopt; };
     if (n.is("Expand")) {
       count += differences(shape(0), inference.integers(n.input(1)));
+    } else if (n.is("Reshape")) {
+      // The target as it is computed; inference takes sizes from the input where it can.
+      auto to = n.input(1) ? inference.integers(n.input(1)) : std::nullopt;
+      if (!to || std::any_of(to->begin(), to->end(), [](const Dim& d) { return !d.known() || d.is(0) || d.is(-1); }))
+        to = n.output()->tensor_type().shape;
+      count += keeps_count(shape(0), to) ? 0 : 1;
     } else if (n.is("MatMul")) {
       const auto a = shape(0), b = shape(1);
       if (a && b && a->size() > 1 && b->size() > 1) count += differ(a->back(), (*b)[b->size() - 2]) ? 1 : 0;
+    } else if (n.is("Concat") || n.type().find("Attention") != std::string::npos) {
+      count += apart != symbol && reads_both(n, apart, symbol) ? 1 : 0;
     } else {
       for (const char* type : kBroadcasting)
         if (n.is(type))
@@ -44,11 +75,11 @@ size_t contradictions(Graph& graph, const Model& model) {
   return count;
 }
 
-size_t contradictions(const Model& model, const Value& renamed, const ValueType& type) {
+size_t contradictions(const Model& model, const Value& renamed, const ValueType& type, const std::string& symbol) {
   std::unordered_map<const Value*, Value*> copies;
   const auto graph = model.graph->clone(&copies);
   copies.at(&renamed)->set_type(type);
-  return contradictions(*graph, model);
+  return contradictions(*graph, model, type.tensor.dim(1).as_symbol(), symbol);
 }
 
 // A float input with `symbol` among its sizes; null if there is none.
@@ -72,7 +103,9 @@ size_t untie_sizes(PassContext& context) {
     if (!states) continue;
     ValueType apart = mask->type();
     (*apart.tensor.shape)[1] = Dim::symbol(fmt::format("{}_{}", mask->name(), symbol));
-    if (contradictions(context.model, *mask, apart) > contradictions(context.model, *mask, mask->type())) continue;
+    if (contradictions(context.model, *mask, apart, symbol) >
+        contradictions(context.model, *mask, mask->type(), symbol))
+      continue;
     mask->set_type(apart);
     context.report.notes.push_back(
         fmt::format("input '{}' may be longer than '{}', though both are of '{}': the graph works with both sizes",

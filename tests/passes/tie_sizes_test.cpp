@@ -1,4 +1,5 @@
 // Sizes of inputs that a Reshape forces to be equal, or to be a number.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "graph/io/text.h"
@@ -104,6 +105,45 @@ TEST(TieSizes, BodiesForceNothing) {
     g (float[B] x, float[S,8] y, bool c) => (float[P,Q] z) <int64[2] five = {5, 8}>
     { z = If (c) <then_branch = a () => (float[P,Q] v) { v = Reshape (y, five) },
                   else_branch = b () => (float[P,Q] w) { w = Identity (y) }> })");
+  EXPECT_EQ(t.changes, 0U);
+}
+
+constexpr const char* kCaches = R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,2,P,4] x, float[C,2,R,4] y, float[B,2,1,4] k) => (float[D,2,1,4] z)
+    { keys = Concat <axis = 2> (x, k)
+      values = Concat <axis = -2> (y, k)
+      kt = Transpose <perm = [0, 1, 3, 2]> (keys)
+      scores = MatMul (k, kt)
+      weights = Softmax <axis = -1> (scores)
+      z = MatMul (weights, values) })";
+
+// torch.export gives each cache a length of its own, and a batch.
+TEST(TieSizes, PastsThatAProductMakesEqual) {
+  const Tied t = tie(kCaches);
+  EXPECT_EQ(t.x, "(B,2,P,4)");
+  EXPECT_EQ(t.y, "(B,2,P,4)");
+  ASSERT_EQ(t.notes.size(), 2U);
+  EXPECT_THAT(t.notes[0] + t.notes[1], testing::HasSubstr("size 'R' of inputs is always P: "));
+  EXPECT_THAT(t.notes[0] + t.notes[1], testing::HasSubstr("size 'C' of inputs is always B: "));
+}
+
+TEST(TieSizes, InnerSizeOfAProductThatIsANumber) {
+  const Tied t = tie(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,T] x, float[5,N] y) => (float[B,N] z) { z = MatMul (x, y) })");
+  EXPECT_EQ(t.x, "(B,5)");
+}
+
+// What broadcasts may be 1.
+TEST(TieSizes, BatchesOfAProductAreNotTied) {
+  const Tied t = tie(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,T,4] x, float[C,4,N] y) => (float[D,T,N] z) { z = MatMul (x, y) })");
+  EXPECT_EQ(t.changes, 0U);
+  EXPECT_EQ(t.y, "(C,4,N)");
+}
+
+TEST(TieSizes, TheAxisThatIsJoinedIsNotTied) {
+  const Tied t = tie(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,S] x, float[B,T] y) => (float[B,U] z) { z = Concat <axis = 1> (x, y) })");
   EXPECT_EQ(t.changes, 0U);
 }
 

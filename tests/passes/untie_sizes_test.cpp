@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 struct Untied {
   explicit Untied(const std::string& body)
-      : model(parse_model("<ir_version: 8, opset_import: [\"\" : 17]> g " + body)) {
+      : model(parse_model("<ir_version: 8, opset_import: [\"\" : 17, \"ai.attune\" : 1]> g " + body)) {
     PassContext context{model, report, {}};
     changes = untie_sizes(context);
   }
@@ -76,6 +76,27 @@ TEST(UntieSizes, MasksOfStatesStayAsLong) {
       y = Mul (states, factor)
     })");
   EXPECT_EQ(u.changes, 0U);
+  EXPECT_EQ(u.mask(), "S");
+}
+
+// torch.export reads the length of keys from the mask.
+TEST(UntieSizes, MasksWhoseLengthReshapesStatesStayAsLong) {
+  const Untied u(R"((float[B,S,4] states, int64[B,S] mask) => (float[B,S,2,2] y) <int64[2] heads = {2, 2}>
+    {
+      shape = Shape (mask)
+      target = Concat <axis = 0> (shape, heads)
+      split = Reshape (states, target)
+      y = Neg (split)
+    })");
+  EXPECT_EQ(u.mask(), "S");
+}
+
+TEST(UntieSizes, MasksOfFusedAttentionStayAsLong) {
+  const Untied u(R"((float[B,S,4] states, bool[B,S] mask) => (float[B,S,4] y) <int64[2] axes = {1, 2}>
+    {
+      m = Unsqueeze (mask, axes)
+      y = ai.attune.Attention <num_heads = 2> (states, states, states, , , , , , , m)
+    })");
   EXPECT_EQ(u.mask(), "S");
 }
 
