@@ -63,6 +63,7 @@ inline size_t run_pass(const std::string& name, PassContext& context) {
       {"inline_static_if", inline_static_if},
       {"normalize_folded_rows", normalize_folded_rows},
       {"normalize_forms", normalize_forms},
+      {"normalize_projections", normalize_projections},
       {"simplify_masks", simplify_masks},
       {"simplify_shapes", simplify_shapes}};
   const auto it = kPasses.find(name);
