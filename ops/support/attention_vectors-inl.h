@@ -10,7 +10,6 @@
 #include "graph/data_type.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
-#include "ops/support/exponential-inl.h"
 #include "ops/support/load_half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
