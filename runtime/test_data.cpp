@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/io/reader.h"
+#include "runtime/json_fault.h"
 
 namespace attune {
 namespace {
@@ -57,7 +58,7 @@ Tolerance read_tolerance(const fs::path& folder) {
     tolerance.relative = json.value("rtol", tolerance.relative);
     tolerance.absolute = json.value("atol", tolerance.absolute);
   } catch (const nlohmann::json::exception& e) {
-    throw Error(Error::Kind::kInvalidArgument, file.string() + ": " + e.what());
+    throw Error(Error::Kind::kInvalidArgument, file.string() + ": " + json_fault(e));
   }
   return tolerance;
 }

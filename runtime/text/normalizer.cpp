@@ -46,7 +46,8 @@ std::string strip(const std::string& text, bool left, bool right) {
   return unicode::encode(std::u32string_view(s).substr(begin, end - begin));
 }
 
-// BERT: control characters go, white space becomes a blank, ideographs stand alone, accents go, lower case.
+// BERT: control characters (form feeds, too) go, white space becomes a blank, ideographs stand alone, accents go, lower
+// case.
 std::unique_ptr<Normalizer> bert(const json& j) {
   const bool clean = j.value("clean_text", true), chinese = j.value("handle_chinese_chars", true),
              lower = j.value("lowercase", true);
@@ -55,8 +56,8 @@ std::unique_ptr<Normalizer> bert(const json& j) {
   return function([=](std::string text) {
     std::u32string s;
     for (const char32_t c : unicode::decode(text)) {
-      const bool blank = c == '\t' || c == '\n' || c == '\r' || unicode::is_whitespace(c);
-      if (clean && (c == 0 || c == 0xfffd || (unicode::is_control(c) && !blank))) continue;
+      const bool layout = c == '\t' || c == '\n' || c == '\r', blank = layout || unicode::is_whitespace(c);
+      if (clean && (c == 0xfffd || (unicode::is_other(c) && !layout))) continue;
       if (chinese && unicode::is_cjk_ideograph(c)) {
         s += {U' ', c, U' '};
       } else {

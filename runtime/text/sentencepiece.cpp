@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "graph/error.h"
+#include "runtime/json_fault.h"
 #include "runtime/text/tokenizer.h"
 
 namespace attune {
@@ -103,7 +104,7 @@ class SentencePiece : public Tokenizer {
       try {
         ids_ = nlohmann::json::parse(in).get<std::unordered_map<std::string, int64_t>>();
       } catch (const nlohmann::json::exception& e) {
-        throw Error(Error::Kind::kInvalidModel, e.what());
+        throw Error(Error::Kind::kInvalidModel, json_fault(e));
       }
       for (const auto& [p, id] : ids_) pieces_[id] = p;
       const auto it = ids_.find("<unk>");

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "graph/error.h"
+#include "runtime/json_fault.h"
 #include "runtime/text/normalizer.h"
 #include "runtime/text/pre_tokenizer.h"
 #include "runtime/text/subword_model.h"
@@ -30,6 +31,13 @@ struct AddedToken {
 struct Frame {
   std::vector<int64_t> before, after;
 };
+
+// A part of the file itself, not of a copy, so that faults say where they are; null if it isn't there.
+const json& part(const json& j, const char* name) {
+  static const json kNull;
+  const auto it = j.find(name);
+  return it == j.end() ? kNull : *it;
+}
 
 Frame post_processor(const json& j, const Vocabulary& vocabulary) {
   Frame f;
@@ -64,11 +72,11 @@ Frame post_processor(const json& j, const Vocabulary& vocabulary) {
 class TokenizerJson : public Tokenizer {
  public:
   explicit TokenizerJson(const json& j)
-      : normalizer_(make_normalizer(j.value("normalizer", json()))),
-        pre_tokenizer_(make_pre_tokenizer(j.value("pre_tokenizer", json()))),
+      : normalizer_(make_normalizer(part(j, "normalizer"))),
+        pre_tokenizer_(make_pre_tokenizer(part(j, "pre_tokenizer"))),
         model_(make_subword_model(j.at("model"))),
-        decoder_(make_token_decoder(j.value("decoder", json()))),
-        frame_(post_processor(j.value("post_processor", json()), model_->vocabulary())) {
+        decoder_(make_token_decoder(part(j, "decoder"))),
+        frame_(post_processor(part(j, "post_processor"), model_->vocabulary())) {
     for (const auto& [piece, id] : model_->vocabulary()) pieces_[id] = piece;
     for (const json& t : j.value("added_tokens", json::array())) {
       AddedToken a{t.at("id").get<int64_t>(),    t.at("content"),          t.value("special", false),
@@ -136,10 +144,6 @@ class TokenizerJson : public Tokenizer {
     bool at_start = false;
   };
 
-  static bool word_character(char32_t c) {
-    return c == U'_' || !(unicode::is_whitespace(c) || unicode::is_punctuation(c) || unicode::is_control(c));
-  }
-
   // The added tokens in `text`, leftmost first and of those the longest, and what lies between them.
   static std::vector<Segment> split_added(const std::string& text, const std::vector<AddedToken>& tokens,
                                           bool at_start) {
@@ -180,7 +184,7 @@ class TokenizerJson : public Tokenizer {
   static bool stands_alone(const std::string& text, size_t begin, size_t end) {
     const std::u32string before = unicode::decode(std::string_view(text).substr(0, begin));
     const std::u32string after = unicode::decode(std::string_view(text).substr(end));
-    return (before.empty() || !word_character(before.back())) && (after.empty() || !word_character(after.front()));
+    return (before.empty() || !unicode::is_word(before.back())) && (after.empty() || !unicode::is_word(after.front()));
   }
 
   std::unique_ptr<Normalizer> normalizer_;
@@ -202,7 +206,7 @@ std::unique_ptr<Tokenizer> load_tokenizer_json(const std::filesystem::path& file
     try {
       return std::make_unique<TokenizerJson>(json::parse(in));
     } catch (const json::exception& e) {
-      throw Error(Error::Kind::kInvalidModel, e.what());
+      throw Error(Error::Kind::kInvalidModel, json_fault(e));
     } catch (const std::out_of_range&) {
       throw Error(Error::Kind::kInvalidModel, "a merge or special token isn't in the vocabulary");
     }

@@ -113,9 +113,16 @@ std::vector<std::string_view> graphemes(std::string_view text) {
 
 bool is_whitespace(char32_t c) { return u_isUWhiteSpace(static_cast<UChar32>(c)); }
 
-bool is_control(char32_t c) {
+bool is_other(char32_t c) {
   const auto t = u_charType(static_cast<UChar32>(c));
-  return t == U_CONTROL_CHAR || t == U_FORMAT_CHAR || t == U_UNASSIGNED || t == U_PRIVATE_USE_CHAR;
+  return t == U_CONTROL_CHAR || t == U_FORMAT_CHAR || t == U_PRIVATE_USE_CHAR;
+}
+
+bool is_word(char32_t c) {
+  constexpr uint32_t kCategories = U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK;
+  const auto point = static_cast<UChar32>(c);
+  return (U_MASK(u_charType(point)) & kCategories) != 0 || u_hasBinaryProperty(point, UCHAR_ALPHABETIC) ||
+         u_hasBinaryProperty(point, UCHAR_JOIN_CONTROL);
 }
 
 bool is_nonspacing_mark(char32_t c) { return u_charType(static_cast<UChar32>(c)) == U_NON_SPACING_MARK; }

@@ -23,7 +23,8 @@ std::string encode(char32_t c);
 std::vector<std::string_view> graphemes(std::string_view text);
 
 bool is_whitespace(char32_t c);       // White_Space
-bool is_control(char32_t c);          // Cc, Cf, Cn, Co
+bool is_other(char32_t c);            // Cc, Cf, Co
+bool is_word(char32_t c);             // what \w of Unicode's regular expressions (UTS 18) takes
 bool is_nonspacing_mark(char32_t c);  // Mn
 bool is_mark(char32_t c);             // M*
 bool is_punctuation(char32_t c);      // P*

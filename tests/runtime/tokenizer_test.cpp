@@ -1,5 +1,6 @@
 #include "runtime/text/tokenizer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -86,6 +87,27 @@ TEST(SentencePiece, SourcesOfM2m100BeginWithTheirLanguage) {
   EXPECT_EQ(tokenizer->piece(31), "__en__");
 }
 
+// What tokenizers 0.22 gives.
+TEST(TokenizerJson, CharactersOfRareCategories) {
+  const test::TemporaryFolder folder;
+  std::ofstream(folder.path() / "tokenizer.json") << R"({
+    "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "lowercase": false},
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "added_tokens": [{"id": 3, "content": "XY", "single_word": true, "normalized": false, "special": false}],
+    "model": {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "a": 1, "aa": 2, "XY": 3}}})";
+  const auto tokenizer = load_tokenizer_json(folder.path() / "tokenizer.json");
+  const auto ids = [&](std::string_view text) { return tokenizer->encode(text); };
+  using Ids = std::vector<int64_t>;
+  for (const char* gone : {"\f", "\v", "\u0085", "\u00ad", "\ue000"})
+    EXPECT_EQ(ids(std::string("a") + gone + "a"), Ids{2});
+  for (const char* blank : {"\t", "\r", "\u2028", "\u3000"})
+    EXPECT_EQ(ids(std::string("a") + blank + "a"), (Ids{1, 1}));
+  EXPECT_EQ(ids("a \u0378 a"), (Ids{1, 0, 1}));  // not assigned
+  for (const char* apart : {"\u20ac", "\u00bd", "\u0378"})
+    EXPECT_EQ(ids(std::string("XY") + apart).front(), 3) << apart;
+  for (const char* joined : {"\u24b6", "\u0301"}) EXPECT_EQ(ids(std::string("XY") + joined), Ids{0}) << joined;
+}
+
 TEST(TokenizerFiles, BadOnesAreErrorsThatNameTheFile) {
   const auto folder = std::filesystem::temp_directory_path() / "attune_bad_tokenizer_test";
   std::filesystem::create_directories(folder);
@@ -101,6 +123,15 @@ TEST(TokenizerFiles, BadOnesAreErrorsThatNameTheFile) {
       EXPECT_NE(std::string(e.what()).find("tokenizer.json"), std::string::npos) << e.what();
     }
   }
+  std::ofstream(folder / "tokenizer.json")
+      << R"({"model": {"type": "WordLevel", "vocab": {"a": 0, "b": "1"}, "unk_token": "a"}})";
+  EXPECT_THAT([&] { find_tokenizers(folder, -1); },
+              testing::ThrowsMessage<Error>(
+                  testing::EndsWith("tokenizer.json: (/model/vocab/b) type must be number, but is string")));
+  std::ofstream(folder / "tokenizer.json")
+      << R"({"normalizer": {"type": 3}, "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}})";
+  EXPECT_THAT([&] { find_tokenizers(folder, -1); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("(/normalizer/type)")));
   std::filesystem::remove(folder / "tokenizer.json");
   EXPECT_EQ(find_tokenizers(folder, -1).source, nullptr);
   std::ofstream(folder / "source.spm") << "not a model";
