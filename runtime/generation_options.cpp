@@ -55,8 +55,15 @@ class OptionReader {
   }
   // A list of [tokens, bias].
   void read_biases(const char* name, std::vector<std::pair<std::vector<int64_t>, float>>& into) const {
-    if (const json* v = find(name))
-      convert(name, [&] { into = v->get<std::vector<std::pair<std::vector<int64_t>, float>>>(); });
+    const json* v = find(name);
+    if (!v) return;
+    convert(name, [&] {
+      // Of equal sequences the last holds.
+      std::map<std::vector<int64_t>, float> biases;
+      for (const auto& [tokens, bias] : v->get<std::vector<std::pair<std::vector<int64_t>, float>>>())
+        biases[tokens] = bias;
+      into.assign(biases.begin(), biases.end());
+    });
   }
   void read_early_stopping(EarlyStopping& into) const {
     const json* v = find("early_stopping");
@@ -235,11 +242,14 @@ void check(const GenerationOptions& o) {
   };
   require(o.num_beams >= 1, "num_beams must be at least 1");
   require(o.num_return_sequences >= 1, "num_return_sequences must be at least 1");
+  require(std::max(o.num_beams, o.num_return_sequences) <= kMostSequences,
+          fmt::format("num_beams and num_return_sequences must be at most {}", kMostSequences));
   require(o.num_return_sequences <= o.num_beams || (o.do_sample && o.num_beams == 1),
           fmt::format("num_return_sequences ({}) can't exceed num_beams ({}) unless sampling", o.num_return_sequences,
                       o.num_beams));
   require(!o.max_length || *o.max_length >= 1, "max_length must be at least 1");
-  require(!o.max_new_tokens || *o.max_new_tokens >= 0, "max_new_tokens must not be negative");
+  require(!o.max_new_tokens || *o.max_new_tokens >= 1, "max_new_tokens must be at least 1");
+  require(!o.max_length_factor || *o.max_length_factor > 0, "max_length_factor must be above 0");
   require(o.temperature > 0, "temperature must be above 0");
   require(o.top_k >= 0, "top_k must not be negative");
   require(o.top_p >= 0 && o.top_p <= 1, "top_p must lie in [0, 1]");

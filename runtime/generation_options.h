@@ -12,9 +12,12 @@ namespace attune {
 
 enum class EarlyStopping { kFalse, kTrue, kNever };
 
+// Beams, and sampled sequences, of a source at most: all of them are computed in one batch.
+constexpr int64_t kMostSequences = 4096;
+
 struct GenerationOptions {
   // --- length, in tokens of the output; the prompt (decoder_start_token_id ...) counts in max_length and min_length
-  std::optional<int64_t> max_length;      // default: 20 new tokens
+  std::optional<int64_t> max_length;      // above the prompt's length; default: 20 new tokens
   std::optional<int64_t> max_new_tokens;  // goes before max_length
   // New tokens are at most this times the tokens of their source, rounded up (Marian's max-length-factor).
   std::optional<double> max_length_factor;
@@ -45,7 +48,8 @@ struct GenerationOptions {
   float repetition_penalty = 1;  // > 0; above 1 discourages tokens that occurred
   int64_t no_repeat_ngram_size = 0;
   std::vector<std::vector<int64_t>> bad_words_ids;
-  // Added to the score of the last token of each sequence where the others stand before it.
+  // Added to the score of the last token of each sequence where the others stand before it. As JSON: [[tokens, bias],
+  // ...]; of equal sequences the last holds.
   std::vector<std::pair<std::vector<int64_t>, float>> sequence_bias;
   // Of the source's tokens, padding left out: above 1 encourages them; n-grams of the source don't come in the output.
   float encoder_repetition_penalty = 1;  // > 0

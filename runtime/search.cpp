@@ -1,5 +1,7 @@
 #include "runtime/search.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "graph/error.h"
@@ -144,6 +146,11 @@ std::vector<std::vector<Hypothesis>> search(StepModel& model, const Sequences& p
   for (const auto& p : prompts)
     if (p.size() != prompts[0].size() || p.empty())
       throw Error(Error::Kind::kInvalidArgument, "prompts must be equally long, and not empty");
+  const auto prompt = static_cast<int64_t>(prompts[0].size());
+  if (length_limits(options, prompt).max_length <= prompt)
+    throw Error(
+        Error::Kind::kInvalidArgument,
+        fmt::format("max_length ({}) leaves no room behind a prompt of {} tokens", *options.max_length, prompt));
   if (options.num_beams == 1) return TokenByToken(model, prompts, options, callback, limits, sources).run();
   return beam_search(model, prompts, options, callback, limits, sources);
 }

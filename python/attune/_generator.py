@@ -15,6 +15,7 @@ class GenerationOptions(TypedDict, total=False):
 
     max_length: int
     max_new_tokens: int
+    max_length_factor: float
     min_length: int
     min_new_tokens: int
     num_beams: int
@@ -26,10 +27,19 @@ class GenerationOptions(TypedDict, total=False):
     top_k: int
     top_p: float
     min_p: float
+    typical_p: float
+    epsilon_cutoff: float
+    eta_cutoff: float
     seed: int
     repetition_penalty: float
     no_repeat_ngram_size: int
     bad_words_ids: Sequence[Sequence[int]]
+    sequence_bias: Sequence[tuple[Sequence[int], float]]
+    encoder_repetition_penalty: float
+    encoder_no_repeat_ngram_size: int
+    exponential_decay_length_penalty: tuple[int, float]
+    remove_invalid_values: bool
+    renormalize_logits: bool
     suppress_tokens: Sequence[int]
     begin_suppress_tokens: Sequence[int]
     forced_bos_token_id: int
@@ -40,6 +50,9 @@ class GenerationOptions(TypedDict, total=False):
     eos_token_id: int | Sequence[int]
     decoder_input_ids: Sequence[int] | Sequence[Sequence[int]]
     forced_decoder_ids: Sequence[tuple[int, int]]
+    return_timestamps: bool
+    no_timestamps_token_id: int
+    max_initial_timestamp_index: int
     output_alignments: bool
     alignment_heads: Sequence[tuple[int, int]]
 

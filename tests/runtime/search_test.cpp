@@ -173,6 +173,22 @@ TEST(Search, RefusesOptionsThatContradict) {
     EXPECT_THROW(search(model, {{1}}, o), Error);
   }
   EXPECT_THROW(search(model, {{1}, {1, 2}}, GenerationOptions()), Error);
+  o.num_beams = kMostSequences + 1;
+  EXPECT_THROW(search(model, {{1}}, o), Error);
+}
+
+// transformers: "Input length of decoder_input_ids is 3, but `max_length` is set to 3".
+TEST(Search, RefusesAPromptThatIsAsLongAsTheOutputMayBe) {
+  Markov model(1, 4, 0);
+  GenerationOptions o;
+  o.max_length = 3;
+  EXPECT_EQ(search(model, {{1, 2}}, o)[0][0].tokens.size(), 3U);
+  for (const int64_t beams : {1, 2}) {
+    o.num_beams = beams;
+    EXPECT_THROW(search(model, {{1, 2, 1}}, o), Error);
+  }
+  o.max_new_tokens = 0;
+  EXPECT_THROW(search(model, {{1}}, o), Error);
 }
 
 std::vector<float> after(const GenerationOptions& o, const Tokens& tokens, std::vector<float> scores,
@@ -325,6 +341,9 @@ TEST(Options, FromText) {
   EXPECT_EQ(o.bad_words_ids, (std::vector<std::vector<int64_t>>{{1, 2}}));
   EXPECT_THROW(set_generation_option("num_beam", "3", o), Error);
   EXPECT_THROW(set_generation_option("num_beams", "many", o), Error);
+  set_generation_option("sequence_bias", "[[[3], 10.0], [[2, 3], 1.5], [[3], -5.0]]", o);  // transformers keeps a dict
+  EXPECT_THAT(o.sequence_bias,
+              testing::UnorderedElementsAre(testing::Pair(Tokens{3}, -5.0F), testing::Pair(Tokens{2, 3}, 1.5F)));
 }
 
 TEST(Sampling, DrawsAsOftenAsProbable) {
