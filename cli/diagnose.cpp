@@ -31,6 +31,7 @@ TensorMap read_text(const Options& o) {
   std::vector<std::vector<int64_t>> sources;
   for (std::string line; std::getline(in, line);)
     if (!line.empty()) sources.push_back(tokenizers.source->encode(line));
+  if (in.bad()) throw Error(Error::Kind::kIo, fmt::format("{}: can't be read", o.input));
   if (sources.empty()) throw Error(Error::Kind::kInvalidArgument, fmt::format("{}: holds no text", o.input));
   return padded_inputs(sources, defaults.pad_token_id.value_or(0));
 }

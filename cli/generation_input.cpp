@@ -72,6 +72,7 @@ TensorMap read_ids(const std::filesystem::path& file) {
     auto ids = parse_line(line, fmt::format("{}:{}", file.string(), ++number));
     if (!ids.empty()) rows.push_back(std::move(ids));
   }
+  if (in.bad()) throw Error(Error::Kind::kIo, fmt::format("{}: can't be read", file.string()));
   if (rows.empty()) invalid(fmt::format("{}: holds no ids", file.string()));
   return padded_inputs(rows, 0);
 }

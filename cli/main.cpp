@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <new>
 #include <string>
@@ -84,6 +85,8 @@ int main(int argc, char** argv) {
     return attune::cli::run(argc, argv);
   } catch (const std::bad_alloc&) {
     return attune::cli::report("out of memory");
+  } catch (const std::filesystem::filesystem_error& e) {
+    return attune::cli::report(fmt::format("{}: {}", e.path1().string(), e.code().message()));
   } catch (const std::exception& e) {
     return attune::cli::report(e.what());
   }

@@ -67,10 +67,13 @@ std::vector<SampleChoice> choices(const std::vector<SampleInput>& inputs, const 
   return out;
 }
 
-// Sizes that exports with fixed relations between dimensions may take: all symbols the same.
+// Sizes that exports with fixed relations between dimensions may take: all symbols the same. Many symbols have large
+// sizes: a tensor of several of them would be huge.
 SampleChoice equal_sizes(SampleChoice c) {
+  constexpr int64_t kMost = 32;
   int64_t size = 1;
   for (const auto& [symbol, n] : c.sizes) size = std::max(size, n);
+  size = std::min(size, kMost);
   for (auto& [symbol, n] : c.sizes) n = size;
   return c;
 }

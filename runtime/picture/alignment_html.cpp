@@ -75,8 +75,8 @@ draw();
 
 std::string alignment_html(const AlignmentPicture& picture) {
   std::string json = alignment_json(picture, 4);
-  // "</script>" in a token must not end the script element.
-  for (size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3) json.insert(at + 1, 1, '\\');
+  // "</script>" and "<!--<script" in a token must not say where the script element ends.
+  for (size_t at = 0; (at = json.find('<', at)) != std::string::npos;) json.replace(at, 1, "\\u003c");
   std::string page(kPage);
   page.replace(page.find("@DATA@"), 6, json);
   return page;

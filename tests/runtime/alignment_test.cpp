@@ -67,7 +67,7 @@ TEST(AlignmentJson, KeepsTheNumbersAndBrokenCharacters) {
 TEST(AlignmentHtml, ATokenCannotEndTheScript) {
   AlignmentPicture p = sample();
   p.rows[1] = "</script>";
-  EXPECT_THAT(alignment_html(p), HasSubstr("<\\/script>\""));
+  EXPECT_THAT(alignment_html(p), HasSubstr("\"\\u003c/script>\""));
 }
 
 TEST(WriteAlignment, GoesByTheExtensionAndLeavesNothingHalf) {
