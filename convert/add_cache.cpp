@@ -52,7 +52,10 @@ bool is_elementwise(const Node& n) {
       "Add",  "Sub",   "Mul",        "Div",      "Pow", "Sqrt", "Tanh",     "Erf",   "Sigmoid",   "Relu",     "Gelu",
       "Cast", "Where", "Neg",        "Identity", "Exp", "Log",  "Abs",      "Equal", "Greater",   "Less",     "Not",
       "And",  "Or",    "Reciprocal", "Clip",     "Min", "Max",  "Softplus", "Elu",   "LeakyRelu", "HardSwish"};
-  return n.domain().empty() && kTypes.contains(n.type());
+  // With a vector as bias, at most.
+  static const std::unordered_set<std::string_view> kMicrosoftTypes = {"BiasGelu", "FastGelu", "Gelu", "QuickGelu"};
+  return (n.domain().empty() && kTypes.contains(n.type())) ||
+         (n.domain() == "com.microsoft" && kMicrosoftTypes.contains(n.type()));
 }
 
 // How a decoder treats its tokens: each value either has an axis of time, is a number computed from the length, or has
@@ -234,6 +237,8 @@ class TokenFlow {
     if (is_elementwise(n)) return aligned(n);
     if (n.is("ResidualNormalization", "ai.attune"))
       return aligned(n, 2) && n.attr_int("axis", -1) == -1 && axis_from_end(x) < -1;
+    if (n.is("SkipLayerNormalization", "com.microsoft") || n.is("SkipSimplifiedLayerNormalization", "com.microsoft"))
+      return aligned(n, 2) && axis_from_end(x) < -1;
     if (n.is("Linear", "ai.attune")) {
       const Value* residual = n.input(3);
       return axis_from_end(x) < -1 && !is_timed(*n.input(1)) &&

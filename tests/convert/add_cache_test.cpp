@@ -58,7 +58,7 @@ TEST_P(AddCache, GeneratesWhatHuggingFaceGenerates) {
 
 INSTANTIATE_TEST_SUITE_P(Models, AddCache,
                          testing::Values("marian/optimum_sdpa_op17", "marian/optimum_eager_op14",
-                                         "marian/dynamo_sdpa_op23"),
+                                         "marian/dynamo_sdpa_op23", "marian/ortopt_bart_op14"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '/', '_');
