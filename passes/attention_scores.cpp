@@ -93,9 +93,12 @@ Pat softmax_weights(const Pat& scores) {
                 {cast(zero_where(Op("IsNaN")(probs), probs)), zero_where(nothing_seen, cast(probs)), cast(probs)});
 }
 
-bool MaskReader::any_of_rank_at_least(const Match& match, int rank) {
-  for (const std::string step : kSteps)
-    if (match.choice(step + " use") != kUnmasked && match[step]->tensor_type().rank() >= rank) return true;
+bool MaskReader::any_with_batch(const Match& match) {
+  for (const std::string step : kSteps) {
+    if (match.choice(step + " use") == kUnmasked) continue;
+    const TensorType& mask = match[step]->tensor_type();
+    if (mask.rank() > 3 || (mask.rank() == 3 && !mask.dim(0).is(1))) return true;
+  }
   return false;
 }
 

@@ -44,8 +44,8 @@ class MaskReader {
   // What a row without positions gets: true: the mean (its filler was finite).
   bool mean_if_empty() const { return is_condition() && std::isfinite(filler_); }
   const std::string& description() const { return description_; }
-  // True if some mask has so many dimensions.
-  static bool any_of_rank_at_least(const pattern::Match& match, int rank);
+  // True if some mask has three dimensions or more, of which the first is not 1.
+  static bool any_with_batch(const pattern::Match& match);
 
  private:
   std::optional<pattern::Outcome> read_step(const std::string& step);

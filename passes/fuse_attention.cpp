@@ -110,7 +110,7 @@ class AttentionRewrite {
       return std::nullopt;
     }
     // A mask over (B*H, Tq, Tk) can't be said once heads are an axis of their own.
-    if (rank == 3 && (m_.node("unfold") || !MaskReader::any_of_rank_at_least(m_, 3))) unfold_heads();
+    if (rank == 3 && (m_.node("unfold") || !MaskReader::any_with_batch(m_))) unfold_heads();
     if ((m_.node("unfold") || m_.node("fold")) && !unfolded_)
       return m_.refuse("unfold", "the scores are reshaped, but query, key and values are not batch x heads folded");
     return std::nullopt;
