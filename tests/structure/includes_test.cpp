@@ -73,7 +73,7 @@ std::string complaint(const std::string& file, const std::string& header) {
     return fmt::format("{} includes {}: ONNX and Protocol Buffers belong to graph/io, ops/schema and ops/infer", file,
                        header);
   }
-  if (!from->dnnl && (header.starts_with("oneapi/") || header.starts_with("dnnl"))) {
+  if (!from->dnnl && (header.starts_with("oneapi/dnnl/") || header.starts_with("dnnl"))) {
     return fmt::format("{} includes {}: oneDNN belongs to ops/support/dnnl", file, header);
   }
   const Part* to = part_of(header);
