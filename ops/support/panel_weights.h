@@ -97,12 +97,10 @@ class PanelWeights {
   int64_t rounded_bytes() const { return storage_ == Storage::kInt16 ? 2 : 1; }
   int64_t padded_group() const { return (group_rows_ + row_step() - 1) / row_step() * row_step(); }
   int64_t padded_inner() const;
-  // Rows of x that share a scale when it is rounded: a group of rows that have their own scales, or 256; of int16 128,
-  // whose products' sums fit in 32 bits.
-  static constexpr int64_t kMostActivationBlock = 256;
+  // Rows of x that share a scale when it is rounded: a group of rows that have their own scales, or 128.
+  static constexpr int64_t kMostActivationBlock = 128;
   int64_t activation_block() const {
-    return groups_ > 1 ? group_rows_
-                       : std::min<int64_t>(group_rows_, storage_ == Storage::kInt16 ? 128 : kMostActivationBlock);
+    return groups_ > 1 ? group_rows_ : std::min<int64_t>(group_rows_, kMostActivationBlock);
   }
   int64_t panels() const { return (columns_ + kPanel - 1) / kPanel; }
 
