@@ -233,7 +233,7 @@ std::optional<AttentionSummary> around_softmax(const Node& softmax) {
   } else {
     if (is_weight(key) || is_weight(query)) return std::nullopt;  // a classifier's logits
     s.score = "product";
-    s.heads = query && query->tensor_type().rank() == 4 ? dim_text(query, 1) : "?";
+    s.heads = query && query->tensor_type().rank() >= 4 ? dim_text(query, -3) : "?";
   }
   const Value* value = values->node->input(1 - std::min<size_t>(values->index, 1));
   s.head_width = dim_text(query, -1);
