@@ -142,13 +142,33 @@ class Eliminator {
     if (keeps_order(n)) bypass(n, n.input(0));
   }
 
+  // The target that makes `to` of `from`, of constants, sizes at the same place, and at most one other.
+  static std::optional<std::vector<int64_t>> target_from(const Value& from, const Value& to) {
+    const auto &before = from.tensor_type().shape, &after = to.tensor_type().shape;
+    if (!before || !after) return std::nullopt;
+    std::vector<int64_t> target;
+    for (size_t i = 0; i < after->size(); ++i) {
+      const auto size = (*after)[i].constant();
+      if (size == 0) return std::nullopt;
+      const bool same = i < before->size() && (*after)[i].known() && (*after)[i] == (*before)[i];
+      target.push_back(size ? *size : same ? 0 : -1);
+    }
+    return std::count(target.begin(), target.end(), -1) <= 1 ? std::optional(target) : std::nullopt;
+  }
+
   void merge_reshapes(Node& n) {
     const Node* inner = n.input(0)->producer();
     if (!inner || !only_moves_sizes(*inner)) return;
     // A 0 in the target means a size of the inner result.
     const auto target = inference_.integers(n.input(1));
-    if (!target || std::any_of(target->begin(), target->end(), [](const Dim& d) { return !d.known() || d.is(0); }))
-      return;
+    const auto unclear = [](const Dim& d) { return !d.known() || d.is(0); };
+    if (!target || std::any_of(target->begin(), target->end(), unclear)) {
+      const auto written = target_from(*inner->input(0), *n.output());
+      if (!written) return;
+      n.set_input(1, n.graph()->add_constant(Tensor::from<int64_t>({static_cast<int64_t>(written->size())},
+                                                                   std::span<const int64_t>(*written))));
+      n.attributes().erase("allowzero");
+    }
     n.set_input(0, inner->input(0));
     ++changes_;
   }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "passes/attention_groups.h"
 #include "passes/attention_node.h"
 #include "passes/attention_scores.h"
 #include "passes/attention_streams.h"
@@ -76,7 +77,7 @@ class AttentionRewrite {
     if (auto refusal = read_cap()) return *refusal;
     if (auto refusal = read_shown(mask)) return *refusal;
     Value* folded = streams_of_ ? mask_without_streams(mask.mask()) : mask.mask();
-    if (groups_)
+    if (groups_ || rows_)
       if (auto refusal = mask_without_groups(folded)) return *refusal;
     return build(mask, folded);
   }
@@ -105,6 +106,7 @@ class AttentionRewrite {
         return m_.refuse("scores", fmt::format("query {}, keys {} and values {} are broadcast against each other",
                                                describe(query_), describe(key_transposed_), describe(value_)));
     if (grouped == kGroupAxis) return merge_groups();
+    if (unfolds_groups()) return merge_rows();
     if (rank == 5) {
       merge_streams();
       return std::nullopt;
@@ -144,15 +146,6 @@ class AttentionRewrite {
     return std::nullopt;
   }
 
-  // What a Reshape that keeps the first `kept` axes reshapes; else `x`.
-  static Value* before_reshape(Value* x, int kept) {
-    const Node* n = x->producer();
-    if (!n || !n->is("Reshape") || n->input(0)->tensor_type().rank() <= kept) return x;
-    for (int axis = 0; axis < kept; ++axis)
-      if (!(n->input(0)->tensor_type().dim(axis) == x->tensor_type().dim(axis))) return x;
-    return n->input(0);
-  }
-
   // Keys or values without the axis of size 1 that is broadcast to the heads of a group.
   Value* without_group_axis(Value* x, int64_t axis = kGroupAxis) {
     const Node* n = x->producer();
@@ -170,13 +163,34 @@ class AttentionRewrite {
     return added ? n->input(0) : b_.squeeze(x, {axis});
   }
 
+  // Query heads as rows, whose scores are reshaped to (B, G, r, T, S), or another of those orders, around masks.
+  bool unfolds_groups() {
+    const Node *unfold = m_.node("unfold"), *fold = m_.node("fold weights");
+    if (!unfold && fold) unfold = m_.node("fold");  // no mask tells one from the other
+    if (!fold) fold = m_.node("fold");
+    const auto& scores = m_["scores"]->tensor_type().shape;
+    if (!unfold || !fold || !scores || !unfold->output()->tensor_type().shape ||
+        fold->output()->tensor_type().shape != scores)
+      return false;
+    std::vector<const Value*> masks;
+    for (const char* step : {"first mask", "mask"})
+      if (m_[step]) masks.push_back(m_[step]);
+    rows_ = row_groups(*scores, *unfold->output()->tensor_type().shape, masks);
+    return rows_.has_value();
+  }
+
+  Refusal merge_rows() {
+    if (!query_->tensor_type().dim(-1).constant() || !value_->tensor_type().dim(-1).constant())
+      return m_.refuse("query", "the width of a head is not a constant");
+    query_ = heads_of_rows(b_, query_, *rows_);
+    return std::nullopt;
+  }
+
   // A mask over (B, G, r, T, S) as one over (B, G r, T, S).
   Refusal mask_without_groups(Value*& mask) {
-    if (!mask || mask->tensor_type().rank() < 4) return std::nullopt;
-    const Dims dims = *mask->tensor_type().shape;
-    const bool of_all_heads = dims[dims.size() - 4].is(1) && dims[dims.size() - 3].is(1);
-    if (!of_all_heads) return m_.refuse("mask", "is not the same for all groups of heads");
-    if (dims.size() == 5) mask = b_.squeeze(mask, {kGroupAxis});
+    if (!mask) return std::nullopt;
+    mask = mask_of_heads(b_, mask, rows_ ? *rows_ : RowGroups{groups_->at(1), groups_->at(2), false});
+    if (!mask) return m_.refuse("mask", "is not the same for all groups of heads");
     return std::nullopt;
   }
 
@@ -197,7 +211,7 @@ class AttentionRewrite {
 
   // The scores in front of masks: with heads unfolded they are what the Reshape around the mask gives.
   const Value& scores() const {
-    if (const Node* unfold = m_.node("unfold"); unfolded_ && unfold) return *unfold->output();
+    if (const Node* unfold = m_.node("unfold"); (unfolded_ || rows_) && unfold) return *unfold->output();
     return row_ ? *m_.node("row scores")->output() : *m_["scores"];
   }
 
@@ -297,7 +311,7 @@ class AttentionRewrite {
       return m_.refuse("softmax", "is also used outside of the attention, in another type");
     if (shown_.value && streams_of_)
       return m_.refuse("softmax", "is also used outside of the attention, over several streams");
-    if (shown_.value && groups_)
+    if (shown_.value && (groups_ || rows_))
       return m_.refuse("softmax", "is also used outside of the attention, over groups of heads");
     return std::nullopt;
   }
@@ -312,7 +326,8 @@ class AttentionRewrite {
     parts.attributes["scale"] = static_cast<float>(scale_);
     if (mask.mean_if_empty()) parts.attributes["empty_row"] = std::string("mean");
     const auto heads = query_->tensor_type().dim(1).constant();
-    if (rank == 3) parts.attributes["num_heads"] = int64_t{1};
+    if (rank == 3) parts.attributes["num_heads"] = rows_ ? rows_->heads : int64_t{1};
+    if (rank == 3 && rows_) parts.attributes["num_kv_heads"] = int64_t{1};
     if (rank == 4 && heads) parts.attributes["num_heads"] = *heads;
     if (const auto groups = value_->tensor_type().dim(1).constant(); rank == 4 && heads && groups && *groups != *heads)
       parts.attributes["num_kv_heads"] = *groups;
@@ -341,6 +356,8 @@ class AttentionRewrite {
   }
 
   Value* result(const Node& node) {
+    if (rows_)
+      return rows_of_heads(b_, node.output(kAttentionContext), *rows_, *value_->tensor_type().dim(-1).constant());
     if (groups_) return b_.reshape(node.output(kAttentionContext), *groups_);
     if (streams_of_) {
       Value* sizes = b_.op("Slice", {b_.op("Shape", {streams_of_}), b_.integers({0}), b_.integers({4})});
@@ -363,6 +380,7 @@ class AttentionRewrite {
   Builder& b_;
   Value *query_ = nullptr, *key_ = nullptr, *key_transposed_ = nullptr, *value_ = nullptr, *folded_query_ = nullptr;
   Value *streams_of_ = nullptr, *value_of_streams_ = nullptr;  // of rank 5, as they came
+  std::optional<RowGroups> rows_;                              // of queries that are heads
   std::optional<std::vector<int64_t>> groups_;                 // the target that gives the context groups of heads
   DataType type_ = DataType::kUndefined;
   double scale_ = 1, softcap_ = 0;

@@ -2,6 +2,7 @@
 // heads
 #include <fmt/format.h>
 
+#include "passes/attention_groups.h"
 #include "passes/attention_node.h"
 #include "passes/passes.h"
 
@@ -82,6 +83,52 @@ pattern::Rule expanded_head() {
           }};
 }
 
+// Heads of a group as rows of queries, (B, G, r, T, E) -> (B, G, r T, E), and in other orders.
+std::optional<RowGroups> groups_of(const Match& m) {
+  const auto &rows = m["rows"]->tensor_type().shape, &queries = m["queries"]->tensor_type().shape;
+  if (!rows || !queries) return std::nullopt;
+  Dims apart = *queries;
+  if (rows->size() == 3 && apart.size() == 3) {  // (B, T, r E)
+    apart.back() = Dim::floor_divide(apart.back(), rows->back());
+    apart.push_back(rows->back());
+    if (!(apart[2] * apart[3] == queries->back())) return std::nullopt;
+  } else if (rows->size() == 4 && apart.size() == 4) {  // (B, G r, T, E)
+    const Dim heads = Dim::floor_divide(apart[1], (*rows)[1]);
+    if (!(heads * (*rows)[1] == apart[1])) return std::nullopt;
+    apart = {apart[0], (*rows)[1], heads, apart[2], apart[3]};
+  }
+  const Node* order = m["queries"]->producer();
+  const std::vector<int64_t> perm = order && order->is("Transpose") ? order->attr_ints("perm") : std::vector<int64_t>{};
+  return row_groups(*rows, apart, {}, apart.size() == 4 || perm == std::vector<int64_t>{0, 2, 1, 3, 4});
+}
+
+Outcome rewrite_rows(const Match& m, Builder& b) {
+  const Node& before = *m.node("attention");
+  AttentionParts parts(before);
+  const auto groups = groups_of(m);
+  if (!groups) return m.refuse("rows", "are not heads of a group and positions");
+  if (m["rows"]->tensor_type().dim(-2) == m["key"]->tensor_type().dim(-2))
+    return m.refuse("rows", "are as many as keys: the positions of an axis more, and no heads");
+  if (before.input(kAttentionQueryWeight) || is_used(before, kAttentionWeights) || before.has("causal") ||
+      before.has("window"))
+    return m.refuse("attention", "projects its queries, sees them by their places, or shows their weights");
+  if (!m["rows"]->tensor_type().dim(-1).constant() || !m["value"]->tensor_type().dim(-1).constant())
+    return m.refuse("value", "the width of a head is not a constant");
+  if (Value*& mask = parts.inputs[kAttentionMask]) {
+    mask = mask_of_rows(b, mask, *groups);
+    if (!mask) return m.refuse("attention", "its mask is not the same for all heads of a group");
+  }
+  parts.inputs[kAttentionQuery] = heads_of_rows(b, m["rows"], *groups);
+  parts.attributes["num_heads"] = groups->key_heads.value_or(1) * groups->heads;
+  parts.attributes["num_kv_heads"] = groups->key_heads.value_or(1);
+  const Node* now = parts.build(b);
+  Outcome outcome(
+      rows_of_heads(b, now->output(kAttentionContext), *groups, *m["value"]->tensor_type().dim(-1).constant()));
+  carry_outputs(before, *now, outcome);
+  return outcome.detail(fmt::format("{} heads of each of {} key heads were rows of queries", groups->heads,
+                                    groups->key_heads.value_or(1)));
+}
+
 // (B, G r, T, F) -> (B, G, r, T, F) -> (B, T, G, r, F) -> (B, T, G r F), without the groups
 pattern::Rule merged_groups() {
   Pat apart = Op("Reshape", "apart").shared()(any("x"), any());
@@ -103,6 +150,8 @@ pattern::Rule merged_groups() {
 size_t fuse_attention_groups(PassContext& context) {
   const std::vector<pattern::Rule> list = {
       {"fuse_attention_groups", attention_of(any("query"), repeated("key"), repeated("value")), rewrite},
+      {"fuse_attention_groups",
+       attention_of(Op("Reshape", "rows").shared()(any("queries"), any()), any("key"), any("value")), rewrite_rows},
       expanded_head(),
       merged_groups()};
   return pattern::apply_rules(list, context);

@@ -140,8 +140,11 @@ pattern::Rule context_of_streams() {
                        &out = m["merge"]->tensor_type().shape;
             if (!folded || !streams || !out || folded->size() != 4 || streams->size() != 5 ||
                 !std::equal(folded->begin() + 1, folded->end(), streams->begin() + 2) || !out->back().constant() ||
-                *out != Dims{(*streams)[0], (*streams)[1], (*streams)[3], (*streams)[2] * (*streams)[4]})
+                !((*out).back() == (*streams)[2] * (*streams)[4]))
               return m.refuse("merge", "does not merge the heads of each stream");
+            const Dims apart{(*streams)[0], (*streams)[1], (*streams)[3], out->back()},
+                joined{(*streams)[0], (*streams)[1] * (*streams)[3], out->back()};  // blocks of one text
+            if (*out != apart && *out != joined) return m.refuse("merge", "does not merge the heads of each stream");
             // A 0 among the sizes means one of the (B N, H, T, F) that is no longer there.
             const auto sizes = m.inference().integers(m["sizes"]);
             if (m.node("apart")->attr_int("allowzero", 0) == 0 &&
@@ -152,8 +155,10 @@ pattern::Rule context_of_streams() {
             const auto size = [&](int64_t i) {
               return b.op("Slice", {m["sizes"], b.integers({i}), b.integers({i + 1})});
             };
-            Value* target = b.op("Concat", {size(0), size(1), size(3), b.integers({width})}, {{"axis", int64_t{0}}});
-            return b.op("Reshape", {states, target}, m.node("apart")->attributes());
+            std::vector<Value*> target{size(0), size(1), size(3), b.integers({width})};
+            if (*out == joined) target = {size(0), b.op("Mul", {size(1), size(3)}), b.integers({width})};
+            return b.op("Reshape", {states, b.op("Concat", std::move(target), {{"axis", int64_t{0}}})},
+                        m.node("apart")->attributes());
           }};
 }
 

@@ -3,6 +3,9 @@
 // whatever subgraph computes the rows: ranges, slices of the table or of constant positions, running sums of a mask
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "ops/evaluate.h"
 #include "passes/attention_node.h"
 #include "passes/passes.h"
 #include "passes/size_builder.h"
@@ -26,7 +29,8 @@ Pat sum_pattern() {
                  [](const Value& v, const Inference& i) { return token_positions(v, i).has_value(); });
   };
   const auto gather = [&](const Pat& rows) {
-    return Op("Gather", "gather").attr_or("axis", int64_t{0}, int64_t{0})(table, rows);
+    return pattern::optional(Op("DequantizeLinear", "dequantized").further_inputs(),
+                             Op("Gather", "gather").attr_or("axis", int64_t{0}, int64_t{0})(table, rows));
   };
   Pat flat = Op("Reshape")(gather(Op("Reshape")(positions(), any())), any());
   Pat sliced =
@@ -55,13 +59,42 @@ bool has_row_of_each_token(const TensorType& rows, const TensorType& states, con
   return rows.rank() == 3 && states.rank() == 3 && rows.dim(0) == states.dim(0) && tokens.dim(0) == states.dim(0);
 }
 
+// What a DequantizeLinear or Cast makes of constants, as such where kernels read it in its narrow storage, else
+// computed now: nothing widens all of a table in each run. Null if it is no constant of rank 2.
+Value* constant_table(Builder& b, Value* table) {
+  if (table->tensor_type().rank() != 2) return nullptr;
+  if (table->constant()) return table;
+  const Node* n = table->producer();
+  if (!n || (!n->is("DequantizeLinear") && !n->is("Cast"))) return nullptr;
+  std::vector<Datum> inputs;
+  for (const Value* v : n->inputs()) {
+    if (v && !v->constant()) return nullptr;
+    inputs.push_back(v ? Datum(*v->constant()) : Datum());
+  }
+  const Tensor* zero = n->is("DequantizeLinear") && n->input(2) ? n->input(2)->constant() : nullptr;
+  const int64_t middle = zero && zero->type() == DataType::kUInt8 ? 128 : 0;
+  const std::vector<int64_t> zeros = zero ? zero->to_int64() : std::vector<int64_t>{};
+  if (std::all_of(zeros.begin(), zeros.end(), [&](int64_t z) { return z == middle; })) return table;
+  return b.constant(evaluate(*n, b.opset(), std::move(inputs))[0].tensor().to_contiguous());
+}
+
 Outcome rewrite(const Match& m, Builder& b, Graph& outermost) {
   Value *x = m["x"], *table = m["table"];
   const Value* added = m.node("gather") ? m.node("gather")->output() : m.node("slice")->output();
+  if (const Node* n = m.node("dequantized")) {
+    for (size_t i = 1; i < n->inputs().size(); ++i)
+      if (n->input(i) && n->input(i)->tensor_type().rank() != 0)
+        return m.refuse("dequantized", "has several scales, and not one for the whole table");
+    added = n->output();
+    std::vector<Value*> inputs(n->inputs().begin(), n->inputs().end());
+    inputs[0] = table;
+    table = b.op("DequantizeLinear", std::move(inputs), n->attributes());
+  }
   if (m.choice("lookup") == 1) added = added->uses()[0].node->output();  // folded back
   if (m.node("placed")) added = m.node("placed")->output();
-  if (!table->constant() || table->tensor_type().rank() != 2)
-    return m.refuse("table", fmt::format("{} is not a constant table of positions", table->type().to_string()));
+  table = constant_table(b, table);
+  if (!table)
+    return m.refuse("table", fmt::format("{} is not a constant table of positions", m["table"]->type().to_string()));
   const auto positions = m.node("slice") ? sliced_positions(*m.node("slice"), 0, m.inference())
                                          : token_positions(*m["rows"], m.inference());
   if (!adds_row_by_row(added->tensor_type(), x->tensor_type(), positions->asked))
@@ -85,13 +118,31 @@ Outcome rewrite(const Match& m, Builder& b, Graph& outermost) {
   return outcome.detail(positions->tokens ? "positions count tokens" : "positions in order");
 }
 
+// Rows of a table at positions that are clipped to it: behind the end they get its last row, which a PositionEmbedding
+// refuses.
+void explain_clipped(PassContext& context) {
+  const Inference inference(context.model);
+  context.model.graph->for_each_node([&](const Node& n) {
+    const Node* clip = n.is("Gather") && n.input(1) ? n.input(1)->producer() : nullptr;
+    if (!clip || (!clip->is("Clip") && !clip->is("Min")) || n.input(0)->tensor_type().rank() != 2) return;
+    for (const Value* v : clip->inputs())
+      if (v && token_positions(*v, inference) && !inference.scalar(v))
+        context.report.notes.push_back(fmt::format(
+            "{} looks up positions that {} clips to the table: it is no PositionEmbedding, which is an error "
+            "beyond the end; export without the clip, and give no longer texts",
+            n.label(), clip->label()));
+  });
+}
+
 }  // namespace
 
 size_t fuse_position_embedding(PassContext& context) {
   Graph& outermost = *context.model.graph;
   const std::vector<pattern::Rule> list = {
       {"fuse_position_embedding", sum_pattern(), [&](const Match& m, Builder& b) { return rewrite(m, b, outermost); }}};
-  return pattern::apply_rules(list, context);
+  const size_t rewrites = pattern::apply_rules(list, context);
+  explain_clipped(context);
+  return rewrites;
 }
 
 }  // namespace attune

@@ -13,6 +13,39 @@ using pattern::Match;
 using pattern::Op;
 using pattern::Outcome;
 
+// The equation with letters of its own for the axes of "...", which all operands that have it share; as it is where
+// that doesn't hold.
+std::string without_ellipsis(std::string equation, const std::vector<const Value*>& operands) {
+  constexpr std::string_view kEllipsis = "...";
+  std::erase(equation, ' ');
+  std::string letters;
+  Dims shared;
+  std::vector<std::string> terms(1);
+  for (const char c : equation.substr(0, equation.find("->"))) {
+    if (c == ',') {
+      terms.emplace_back();
+    } else {
+      terms.back() += c;
+    }
+  }
+  for (size_t i = 0; i < terms.size() && i < operands.size(); ++i) {
+    const size_t at = terms[i].find(kEllipsis);
+    const auto& shape = operands[i]->tensor_type().shape;
+    if (at == std::string::npos) continue;
+    const size_t written = terms[i].size() - kEllipsis.size();
+    if (!shape || shape->size() < written) return equation;
+    const auto begin = shape->begin() + static_cast<std::ptrdiff_t>(at);
+    const Dims axes(begin, begin + static_cast<std::ptrdiff_t>(shape->size() - written));
+    if (!letters.empty() && axes != shared) return equation;
+    shared = axes;
+    for (char c = 'A'; letters.size() < axes.size() && c <= 'Z'; ++c)
+      if (equation.find(c) == std::string::npos) letters += c;
+  }
+  for (size_t at = equation.find(kEllipsis); at != std::string::npos; at = equation.find(kEllipsis))
+    equation.replace(at, kEllipsis.size(), letters);
+  return equation;
+}
+
 // Labels of "ij,jk->ik": operands, and the result last; nothing for other forms (an ellipsis, no arrow).
 std::vector<std::string> parse(std::string text) {
   std::erase(text, ' ');
@@ -31,7 +64,8 @@ std::vector<std::string> parse(std::string text) {
 }
 
 Outcome rewrite_einsum(const Match& m, Builder& b) {
-  const auto labels = parse(m.node("einsum")->attr_string("equation", ""));
+  std::vector<const Value*> inputs(m.node("einsum")->inputs().begin(), m.node("einsum")->inputs().end());
+  const auto labels = parse(without_ellipsis(m.node("einsum")->attr_string("equation", ""), inputs));
   const size_t operands = m["third"] ? 3 : 2;
   if (labels.size() != operands + 1) return m.refuse("einsum", "its equation is not written out");
   Labelled left{m["left"], labels[0]}, right{m["right"], labels[1]};
