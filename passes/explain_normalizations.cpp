@@ -78,6 +78,17 @@ bool is_product_of(const Value& v, const Node& sum, int depth = 0) {
                      [&](const Value* input) { return input && is_product_of(*input, sum, depth + 1); });
 }
 
+// Whether weights are those of a softmax that something changed: the report of that softmax says what.
+bool is_behind_softmax(const Value* v, int depth = 0) {
+  constexpr std::array kKept{"Cast",  "Identity", "Mul",     "Div",       "Add",    "Sub",
+                             "Where", "Reshape",  "Squeeze", "Unsqueeze", "Expand", "Transpose"};
+  const Node* n = v ? v->producer() : nullptr;
+  if (!n || depth > kMaxSteps) return false;
+  if (n->is("Softmax")) return true;
+  return is_one_of(*n, kKept) && std::any_of(n->inputs().begin(), n->inputs().end(),
+                                             [&](const Value* input) { return is_behind_softmax(input, depth + 1); });
+}
+
 struct Normalization {
   const Value* weights;  // what is divided
   const Value* divisor;
@@ -96,7 +107,8 @@ std::optional<Normalization> normalization_of(const Node& n) {
       }
   }
   if (found.divisor) found.sum = sum_behind(found.divisor);
-  if (!found.sum || !is_product_of(*found.weights, *found.sum)) return std::nullopt;
+  if (!found.sum || is_behind_softmax(found.sum->input(0)) || !is_product_of(*found.weights, *found.sum))
+    return std::nullopt;
   const bool of_products = found.weights != found.sum->input(0) && !positive_step(found.weights);
   return of_products || is_multiplied(*n.output()) ? std::optional(found) : std::nullopt;
 }
@@ -207,7 +219,7 @@ std::optional<Scores> scores_behind(const Value* weights, int depth = 0) {
 }
 
 std::optional<Scores> unnormalized_scores(const Node& context) {
-  if (!context.is("MatMul") || context.input(1)->constant()) return std::nullopt;
+  if (!context.is("MatMul") || context.input(1)->constant() || is_behind_softmax(context.input(0))) return std::nullopt;
   const auto& users = context.output()->uses();
   if (std::any_of(users.begin(), users.end(), [](const Use& u) { return normalization_of(*u.node).has_value(); }))
     return std::nullopt;

@@ -40,6 +40,8 @@ size_t normalize_forms(PassContext&);
 size_t normalize_projections(PassContext&);
 
 size_t fuse_attention(PassContext&);
+// Changes nothing: reports each softmax that is left.
+size_t explain_softmaxes(PassContext&);
 // Changes nothing: reports weights that are normalised in another way than a softmax.
 size_t explain_normalizations(PassContext&);
 // Changes nothing: reports projections and heads that stay outside of an Attention.

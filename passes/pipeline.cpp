@@ -1,12 +1,7 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <set>
-
 #include "passes/attention_conversions.h"
 #include "passes/passes.h"
-#include "passes/rules.h"
 
 namespace attune {
 namespace {
@@ -17,41 +12,6 @@ size_t simplify(PassContext& context) {
   for (size_t changes = 1; changes > 0; total += changes)
     changes = fold_constants(context) + eliminate_identities(context) + eliminate_common_subexpressions(context);
   return total + eliminate_dead(context);
-}
-
-// Labels of those whose weights are padded on their way to the product with values.
-std::set<std::string> softmaxes_of_local_attention(const Model& model) {
-  constexpr std::array kKept{"Cast", "Where", "Mul", "Reshape", "Transpose"};
-  constexpr int kMaxSteps = 6;
-  std::set<std::string> labels;
-  model.graph->for_each_node([&](const Node& softmax) {
-    const Node* n = &softmax;
-    for (int step = 0; softmax.is("Softmax") && n && step < kMaxSteps; ++step) {
-      const Node* next = nullptr;
-      for (const Use& u : n->output()->uses()) {
-        if (u.node->is("Pad")) labels.insert(softmax.label());
-        const bool kept = std::any_of(kKept.begin(), kKept.end(), [&](const char* type) { return u.node->is(type); });
-        if (kept) next = u.node;
-      }
-      n = next;
-    }
-  });
-  return labels;
-}
-
-// While linear layers still read as the patterns write them.
-size_t explain_softmaxes(PassContext& context) {
-  const std::vector<pattern::Rule> anchored = {rules::attention(), rules::additive_attention()};
-  const std::set<std::string> local = softmaxes_of_local_attention(context.model);
-  for (auto& miss : pattern::explain_anchors(anchored, context.model)) {
-    if (local.contains(miss.anchor))
-      miss.reason =
-          "weights are padded and laid out in blocks of neighbouring positions in front of the product with values "
-          "(local "
-          "attention), where an Attention takes all keys along one axis; export it as full attention with a mask";
-    context.report.near_misses.push_back(std::move(miss));
-  }
-  return 0;
 }
 
 constexpr Pass kPipeline[] = {

@@ -27,7 +27,7 @@ std::vector<Spoiled> spoiled_additive() {
   add("other_operator_between", a().with("s", "[squeeze] s1 = Squeeze (s0, two)\n  s = Abs (s1)"),
       "Softmax[0].Where[1].Add", "found Abs");
   add("operator_after_the_softmax", a().with("r", "p2 = Mul (p, p)\n  [weights] r = Unsqueeze (p2, one)"),
-      "Unsqueeze[0].Cast", "found Mul");
+      "Unsqueeze[0].Cast", "the weights are changed by node of 'p2' (Mul)");
   add("wrong_axis", a().with("p", "[softmax] p = Softmax <axis = 0> (m)"), "Softmax",
       "expected Softmax with axis -1, found -2");
   add("product_instead_of_sum", a().with("e", "[sum] e = Mul (q, k)"), "Tanh[0].Add", "expected Add, found Mul");
@@ -46,7 +46,7 @@ std::vector<Spoiled> spoiled_additive() {
       a().inputs("float[B,S] mask")
           .with("m", "")
           .with("p", "[softmax] p0 = Softmax <axis = -1> (s)\n  p = Mul (p0, mask)"),
-      "Unsqueeze[0].Cast", "found Mul");
+      "Unsqueeze[0].Cast", "the weights are changed by node of 'p' (Mul)");
   add("mask_multiplied", a().inputs("float[B,S] mask").with("m", "[masked] m = Mul (s, mask)"), "Softmax[0]",
       "found Mul");
   add("mask_of_other_shape",

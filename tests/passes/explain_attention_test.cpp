@@ -34,7 +34,8 @@ std::vector<Spoiled> spoiled() {
   };
   add("other_operator_between", S().with("m", "[clip] a = Tanh (s)\n  m = Add (a, mask)"), "Softmax[0].Add[0]",
       "found Tanh");
-  add("other_operator_after", S().with("c", "[drop] d = Mul (p, mask)\n  c = MatMul (d, v)"), "MatMul[0]", "found Mul");
+  add("other_operator_after", S().with("c", "[drop] d = Mul (p, mask)\n  c = MatMul (d, v)"), "MatMul[0]",
+      "changed by node 'drop' (Mul)");
   add("wrong_axis", S().with("p", "[softmax] p = Softmax <axis = 2> (m)"), "Softmax", "axis");
   add("keys_not_transposed",
       S().inputs("float[B,2,8,S] kt")
@@ -56,7 +57,7 @@ std::vector<Spoiled> spoiled() {
           .outputs("float[B,2,T,S] z2"),
       "softmax", "a step of it is also used outside of the attention");
   add("mask_after_softmax", S().with("m", "").with("p", "[softmax] p0 = Softmax <axis = -1> (s)\n  p = Add (p0, mask)"),
-      "MatMul[0]", "found Add");
+      "MatMul[0]", "(Add) between softmax and the product");
   add("mask_multiplied", S().with("s", "").with("m", "[masked] m = Mul (e, mask)"), "Mul", "expected a known scalar");
   add("mask_larger_than_scores",
       S().inputs("float[A,B,2,T,S] big")

@@ -63,7 +63,7 @@ std::vector<Spoiled> spoiled_heads() {
           "expected Softmax with axis -1, found -2");
     score("mask_after_softmax",
           a().with("m", "").with("p", "[softmax] p0 = Softmax <axis = -1> (s)\n  [spoil] p = Mul (p0, mask)"),
-          "MatMul[0]", "found Mul");
+          "MatMul[0]", "changed by node 'spoil' (Mul)");
     score("scale_not_scalar", a().inputs("float[B,1,1,1] scale").with("s", "[scale] s = Mul (e, scale)"), "Mul[1]",
           "expected a known scalar, found an input of the graph");
     add("other_function", a().with("p", "[hard] p = Hardmax <axis = -1> (m)"), "fuse_attention", "'context'", "MatMul",
@@ -126,7 +126,7 @@ std::vector<Spoiled> spoiled_general() {
       "expected Softmax with axis -1, found -2");
   add("general_mask_after_softmax",
       a().inputs("float[B,S] mask").with("p", "[softmax] p0 = Softmax <axis = -1> (m)\n  [spoil] p = Mul (p0, mask)"),
-      "Unsqueeze[0]", "found Mul");
+      "Unsqueeze[0]", "changed by node 'spoil' (Mul)");
   add("general_scale_not_scalar",
       a().inputs("float[B,1] scale").with("m", "[spoil] s2 = Mul (s, scale)\n  [masked] m = Where (seen, s2, low)"),
       "Mul[1]", "expected a known scalar, found an input of the graph");

@@ -1,0 +1,237 @@
+// What stands between a softmax and the products of an attention, by its name in the field: rounding, talking heads,
+// sinks, blocks and windows of positions, factors of weights.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/explained.h"
+
+namespace attune {
+namespace {
+
+using test::Spoiled;
+
+class ExplainSoftmaxes : public testing::TestWithParam<Spoiled> {};
+
+TEST_P(ExplainSoftmaxes, NamesNodeStepAndReason) { test::expect_explained(GetParam()); }
+
+// Two heads of width 4, queries of T and keys of S positions; `body` gives y from q, kt and v.
+std::string heads(const std::string& body, const std::string& more = "", const std::string& constants = "") {
+  return R"(<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+    g (float[B,2,T,4] q, float[B,2,4,S] kt, float[B,2,S,4] v)" +
+         more + ") => (float[B,2,T,4] y)\n<float step = {0.01}, int8 zero = {0}, uint8 low = {0}" + constants +
+         "> {\n" + body + "}";
+}
+
+constexpr const char* kMix = ", float[2,2] mix = {1, 2, 3, 4}, float[2,2,1,1] kernel = {1, 2, 3, 4}";
+constexpr const char* kLast = ", int64[1] start = {0}, int64[1] last = {-1}, int64[1] axis = {3}";
+
+std::vector<Spoiled> spoiled() {
+  std::vector<Spoiled> all;
+  const auto add = [&](std::string name, std::string text, std::string anchor, std::string path, std::string reason,
+                       bool runs = true) {
+    all.push_back({std::move(name), std::move(text), "fuse_attention", std::move(anchor), std::move(path),
+                   std::move(reason), runs});
+  };
+  // static quantization
+  add("weights_rounded", heads(R"(e = MatMul (q, kt)
+      [softmax] p = Softmax <axis = -1> (e)
+      [round] p8 = QuantizeLinear (p, step, zero)
+      pr = DequantizeLinear (p8, step, zero)
+      y = MatMul (pr, v) )"),
+      "'softmax'", "MatMul[0]", "the weights are rounded to 8 or 16 bits by node 'round' (QuantizeLinear)");
+  add("scores_rounded", heads(R"(e = MatMul (q, kt)
+      [round] e8 = QuantizeLinear (e, step, zero)
+      er = DequantizeLinear (e8, step, zero)
+      [softmax] p = Softmax <axis = -1> (er)
+      y = MatMul (p, v) )"),
+      "'softmax'", "MatMul[0].Softmax[0]", "the scores are rounded to 8 or 16 bits by node");
+  add("product_of_integers", heads(R"(e = MatMul (q, kt)
+      [softmax] p = Softmax <axis = -1> (e)
+      [round] p8 = QuantizeLinear (p, step, zero)
+      v8 = QuantizeLinear (v, step, zero)
+      y8 = QLinearMatMul (p8, step, zero, v8, step, zero, step, zero)
+      y = DequantizeLinear (y8, step, zero) )"),
+      "'softmax'", "MatMul[0]", "(nodes_to_exclude)");
+  add("softmax_of_integers", heads(R"(q8 = QuantizeLinear (q, step, low)
+      k8 = QuantizeLinear (kt, step, low)
+      v8 = QuantizeLinear (v, step, low)
+      e8 = QLinearMatMul (q8, step, low, k8, step, low, step, low)
+      [softmax] p8 = com.microsoft.QLinearSoftmax <axis = -1, opset = 17> (e8, step, low, step, low)
+      [context] y8 = QLinearMatMul (p8, step, low, v8, step, low, step, low)
+      y = DequantizeLinear (y8, step, low) )"),
+      "'softmax'", "MatMul[0]",
+      "the weights are rounded to 8 or 16 bits by node 'softmax' (com.microsoft.QLinearSoftmax)", false);
+  // talking heads
+  add("talking_heads_behind",
+      heads(R"(e = MatMul (q, kt)
+      [softmax] p = Softmax <axis = -1> (e)
+      t = Transpose <perm = [0, 2, 3, 1]> (p)
+      [talk] m = MatMul (t, mix)
+      w = Transpose <perm = [0, 3, 1, 2]> (m)
+      y = MatMul (w, v) )",
+            "", kMix),
+      "'softmax'", "MatMul[0]", "mixes the weights of all heads (talking heads)");
+  add("talking_heads_in_front",
+      heads(R"(e = MatMul (q, kt)
+      t = Transpose <perm = [0, 2, 3, 1]> (e)
+      [talk] m = MatMul (t, mix)
+      w = Transpose <perm = [0, 3, 1, 2]> (m)
+      [softmax] p = Softmax <axis = -1> (w)
+      y = MatMul (p, v) )",
+            "", kMix),
+      "'softmax'", "MatMul[0].Softmax[0]", "mixes the scores of all heads (talking heads)");
+  add("talking_heads_by_convolution",
+      heads(R"(e = MatMul (q, kt)
+      [softmax] p = Softmax <axis = -1> (e)
+      [talk] w = Conv (p, kernel)
+      y = MatMul (w, v) )",
+            "", kMix),
+      "'softmax'", "MatMul[0]", "node 'talk' (Conv) mixes the weights");
+  // a sink of each head
+  add("sink",
+      heads(R"(e = MatMul (q, kt)
+      [beside] es = Concat <axis = -1> (e, sink)
+      [softmax] p = Softmax <axis = -1> (es)
+      [drop] w = Slice (p, start, last, axis)
+      y = MatMul (w, v) )",
+            ", float[B,2,T,1] sink", kLast),
+      "'softmax'", "MatMul[0]",
+      "node 'beside' (Concat) puts a column beside the scores, whose weight node 'drop' (Slice) drops");
+  // Luong's local-p, and a factor of each key
+  add("window_behind",
+      heads(R"(e = MatMul (q, kt)
+      [softmax] p = Softmax <axis = -1> (e)
+      square = Mul (distance, distance)
+      minus = Neg (square)
+      bell = Exp (minus)
+      [window] w = Mul (p, bell)
+      y = MatMul (w, v) )",
+            ", float[B,1,T,S] distance"),
+      "'softmax'", "MatMul[0]", "is another model");
+  add("factors_behind",
+      heads(R"(e = MatMul (q, kt)
+      [softmax] p = Softmax <axis = -1> (e)
+      [gate] w = Mul (p, factors)
+      y = MatMul (w, v) )",
+            ", float[B,1,1,S] factors"),
+      "'softmax'", "MatMul[0]", "the weights are changed by node 'gate' (Mul) between softmax and the product");
+  // normalized anew, of which another report would be wrong
+  add("window_normalized",
+      heads(R"(e = MatMul (q, kt)
+      [softmax] p = Softmax <axis = -1> (e)
+      bell = Exp (distance)
+      w0 = Mul (p, bell)
+      sum = ReduceSum (w0, axis)
+      [divide] w = Div (w0, sum)
+      y = MatMul (w, v) )",
+            ", float[B,1,T,S] distance", ", int64[1] axis = {-1}"),
+      "'softmax'", "MatMul[0]", "a window over positions");
+  add("gates_behind", heads(R"(e = MatMul (q, kt)
+      [softmax] p = Softmax <axis = -1> (e)
+      b = MatMul (q, kt)
+      open = Sigmoid (b)
+      [gate] w = Mul (p, open)
+      y = MatMul (w, v) )"),
+      "'softmax'", "MatMul[0]", "changed by node 'gate' (Mul)");
+  // cosine scores with a scale of each head
+  add("scale_of_each_head",
+      heads(R"(e = MatMul (q, kt)
+      [scale] s = Mul (e, scales)
+      [softmax] p = Softmax <axis = -1> (s)
+      y = MatMul (p, v) )",
+            ", float[2,1,1] scales"),
+      "'softmax'", "Mul", "multiply the queries by the factor of node 'scale' (Mul) instead");
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Heads, ExplainSoftmaxes, testing::ValuesIn(spoiled()), test::spoiled_name);
+
+// LongT5's: blocks of two positions, the keys of each with those of its neighbours. As many blocks of queries as of
+// keys would fuse, with blocks as batch.
+std::vector<Spoiled> blocks() {
+  const std::string text = R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,P,2,2,4] q, float[B,6,2,4] k, float[B,6,2,4] v) => (float[B,P,2,2,4] y)
+    <int64[5] in_blocks = {0, 3, 2, 2, 4}, int64[10] pads = {0, 1, 0, 0, 0, 0, 1, 0, 0, 0},
+     int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, int64[1] four = {4},
+     int64[1] five = {5}>
+    { kb = Reshape (k, in_blocks)
+      kp = Pad (kb, pads)
+      k0 = Slice (kp, zero, three, one)
+      k1 = Slice (kp, one, four, one)
+      k2 = Slice (kp, two, five, one)
+      kn = Concat <axis = 2> (k0, k1, k2)
+      vb = Reshape (v, in_blocks)
+      vp = Pad (vb, pads)
+      v0 = Slice (vp, zero, three, one)
+      v1 = Slice (vp, one, four, one)
+      v2 = Slice (vp, two, five, one)
+      [neighbours] vn = Concat <axis = 2> (v0, v1, v2)
+      e = Einsum <equation = "...qhd,...khd->...hqk"> (q, kn)
+      [softmax] p = Softmax <axis = -1> (e)
+      y = Einsum <equation = "...hqk,...khd->...qhd"> (p, vn) })";
+  return {{"long_t5", text, "fuse_attention", "'softmax'", "MatMul[1]",
+           "each block beside its neighbours by node 'neighbours' (Concat) (local attention)", false}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Blocks, ExplainSoftmaxes, testing::ValuesIn(blocks()), test::spoiled_name);
+
+// Swin's: three windows of an image, of which each has its own mask.
+std::vector<Spoiled> windows() {
+  const std::string text = R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N,2,4,4] q, float[N,2,4,4] kt, float[N,2,4,4] v, float[1,3,1,4,4] mask) => (float[N,2,4,4] y)
+    <int64[5] images = {-1, 3, 2, 4, 4}, int64[4] back = {-1, 2, 4, 4}, float[1,2,4,4] bias = {)";
+  std::string numbers = "0.5";
+  for (int i = 1; i < 32; ++i) numbers += ", " + std::to_string(i % 5);
+  return {{"shifted", text + numbers + R"(}>
+    { e = MatMul (q, kt)
+      b = Add (e, bias)
+      unfolded = Reshape (b, images)
+      [masked] m = Add (unfolded, mask)
+      folded = Reshape (m, back)
+      [softmax] p = Softmax <axis = -1> (folded)
+      y = MatMul (p, v) })",
+           "fuse_attention", "'softmax'", "MatMul[0].Softmax[0]", "node 'masked' (Add) adds a mask of each window",
+           false}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Windows, ExplainSoftmaxes, testing::ValuesIn(windows()), test::spoiled_name);
+
+// What the report advises for a scale of each head.
+TEST(ExplainSoftmaxes, AScaleOfEachHeadInFrontFuses) {
+  const test::Converted c(heads(R"(qs = Mul (q, scales)
+      e = MatMul (qs, kt)
+      p = Softmax <axis = -1> (e)
+      y = MatMul (p, v) )",
+                                ", float[2,1,1] scales"));
+  EXPECT_EQ(c.attentions, 1U);
+  c.expect_same();
+}
+
+// What the report advises for a sink: a key and a value of zeros, whose score is a mask.
+TEST(ExplainSoftmaxes, ASinkAsAKeyFuses) {
+  const test::Converted c(heads(R"(k = Concat <axis = 3> (kt, zero_key)
+      vs = Concat <axis = 2> (v, zero_value)
+      e = MatMul (q, k)
+      m = Add (e, sink)
+      p = Softmax <axis = -1> (m)
+      y = MatMul (p, vs) )",
+                                ", float[B,2,4,1] zero_key, float[B,2,1,4] zero_value, float[1,2,1,Z] sink"));
+  EXPECT_EQ(c.attentions, 1U);
+}
+
+// What the report advises for windows.
+TEST(ExplainSoftmaxes, AMaskOfWindowsRepeatedFuses) {
+  const test::Converted c(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[6,2,4,4] q, float[6,2,4,4] kt, float[6,2,4,4] v, float[3,1,4,4] mask) => (float[6,2,4,4] y)
+    <int64[4] images = {2, 1, 1, 1}>
+    { e = MatMul (q, kt)
+      repeated = Tile (mask, images)
+      m = Add (e, repeated)
+      p = Softmax <axis = -1> (m)
+      y = MatMul (p, v) })");
+  EXPECT_EQ(c.attentions, 1U);
+  c.expect_same();
+}
+
+}  // namespace
+}  // namespace attune
