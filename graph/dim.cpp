@@ -442,6 +442,12 @@ Dim Dim::floor_divide(const Dim& a, const Dim& b) {
   const Division division = divide(a, b);
   if (!division.quotient.known_ || !division.rest.known_) return {};
   if (division.rest.is(0)) return division.quotient;
+  // floor((g x) / (g y)) = floor(x / y)
+  for (size_t i = 0; !divisor && i < b.terms_.front().atoms.size(); ++i) {
+    const Dim common = of(b.terms_.front().atoms[i]);
+    const Division over = divide(division.rest, common), under = divide(b, common);
+    if (over.rest.is(0) && under.rest.is(0)) return division.quotient + floor_divide(over.quotient, under.quotient);
+  }
   if (!divisor) return division.quotient + opaque(Function::kFloor, division.rest, b);
   if (division.rest.terms_.empty()) return division.quotient;  // less than the divisor
   return division.quotient + floor_of_rest(division.rest, *divisor);

@@ -53,6 +53,8 @@ TEST(Dim, DividesExactlyWhereTermsDivide) {
   EXPECT_EQ(Dim::floor_divide(b * 8, 8), b);
   EXPECT_EQ(Dim::floor_divide(b * 512, b * 8), Dim(64));
   EXPECT_EQ(Dim::floor_divide((past + n) * b * 512, (past + n) * 8), b * 64);
+  EXPECT_EQ(Dim::floor_divide((n * 2 + past) * b, b * 8), Dim::floor_divide(n * 2 + past, 8));
+  EXPECT_EQ(Dim::floor_divide(n * b * b, past * b), Dim::floor_divide(n * b, past));
   EXPECT_EQ(Dim::floor_divide((past + 1) * b, past + 1), b);
   EXPECT_EQ(Dim::floor_divide(b + 1, 2).evaluate({{"b", 4}}), 2);
   EXPECT_EQ(Dim::modulo(b * 8, 8), Dim(0));

@@ -219,6 +219,28 @@ TEST(ExplainSoftmaxes, ASinkAsAKeyFuses) {
   EXPECT_EQ(c.attentions, 1U);
 }
 
+// As many blocks of queries as of keys, for any number of positions.
+TEST(ExplainSoftmaxes, BlocksOfOneSequenceFuse) {
+  const test::Converted c(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,N,2,4] q, float[B,N,2,4] k) => (float[B,N,2,4] y)
+    <int64[5] in_blocks = {0, -1, 2, 2, 4}, int64[4] back = {0, -1, 2, 4}, int64[10] pads = {0, 1, 0, 0, 0, 0, 1, 0, 0, 0},
+     int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] before_two = {-2}, int64[1] before_one = {-1},
+     int64[1] end = {1000000}>
+    { qb = Reshape (q, in_blocks)
+      kb = Reshape (k, in_blocks)
+      kp = Pad (kb, pads)
+      k0 = Slice (kp, zero, before_two, one)
+      k1 = Slice (kp, one, before_one, one)
+      k2 = Slice (kp, two, end, one)
+      kn = Concat <axis = 2> (k0, k1, k2)
+      e = Einsum <equation = "...qhd,...khd->...hqk"> (qb, kn)
+      p = Softmax <axis = -1> (e)
+      c = Einsum <equation = "...hqk,...khd->...qhd"> (p, kn)
+      y = Reshape (c, back) })");
+  EXPECT_EQ(c.attentions, 1U);
+  c.expect_same();
+}
+
 // What the report advises for windows.
 TEST(ExplainSoftmaxes, AMaskOfWindowsRepeatedFuses) {
   const test::Converted c(R"(<ir_version: 8, opset_import: ["" : 17]>
