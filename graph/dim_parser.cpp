@@ -108,7 +108,7 @@ class Parser {
     if (!b || !take(")")) return std::nullopt;
     if (function == "min" || function == "Min") return Dim::minimum(*a, *b);
     if (function == "max" || function == "Max") return Dim::maximum(*a, *b);
-    if (function == "mod" || function == "Mod") return Dim::modulo(*a, *b);
+    if (function == "mod" || function == "Mod" || function == "PythonMod") return Dim::modulo(*a, *b);
     return std::nullopt;
   }
 

@@ -36,6 +36,7 @@ TEST(Dim, ReadsWhatExportersWrite) {
   EXPECT_EQ(Dim::parse("past_decoder_sequence_length + 1"), Dim::symbol("past_decoder_sequence_length") + 1);
   EXPECT_EQ(Dim::parse("encoder_sequence_length / 2"), Dim::floor_divide(Dim::symbol("encoder_sequence_length"), 2));
   EXPECT_EQ(Dim::parse("((s + 1)//2)"), Dim::floor_divide(s + 1, 2));
+  EXPECT_EQ(Dim::parse("((s + (PythonMod(-s, 5)))//5)"), Dim::floor_divide(s + Dim::modulo(Dim(0) - s, 5), 5));
   EXPECT_EQ(Dim::parse("Max(1, n)"), Dim::maximum(1, n));
   EXPECT_EQ(Dim::parse("s**2"), s * s);
   EXPECT_EQ(Dim::parse("12*n*s").evaluate({{"n", 2}, {"s", 3}}), 72);
