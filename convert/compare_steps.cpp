@@ -5,6 +5,7 @@
 
 #include "convert/add_cache.h"
 #include "convert/sample_inputs.h"
+#include "convert/sample_memory.h"
 #include "graph/error.h"
 #include "runtime/session.h"
 
@@ -78,6 +79,7 @@ double compare_steps(const Model& whole, const CachedDecoder& parts) {
   Session all(Plan::compile(whole), options), first(Plan::compile(parts.first), options),
       next(Plan::compile(parts.next), options);
   const auto inputs = sample_inputs(whole);
+  const SampleMemory memory(whole);
   StepComparison comparison;
   for (const Padding padding : {Padding::kNone, Padding::kScattered}) {
     SampleChoice choice;
@@ -93,6 +95,7 @@ double compare_steps(const Model& whole, const CachedDecoder& parts) {
     for (const SampleInput& i : inputs)
       if (!i.dims.empty() && !i.dims[0].as_symbol().empty()) choice.sizes[i.dims[0].as_symbol()] = 2;
     choice.sizes[tokens->dims[1].as_symbol()] = kTokens;
+    memory.check(inputs, choice);
     const TensorMap sample = make_sample(inputs, choice);
     const TensorMap wanted = all.run(sample);
 

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ctime>
 #include <map>
 #include <set>
 
 #include "convert/float_reference.h"
 #include "convert/sample_inputs.h"
+#include "convert/sample_memory.h"
 #include "graph/error.h"
 #include "ops/kernel.h"
 #include "ops/support/cast.h"
@@ -123,12 +125,10 @@ std::vector<int64_t> fixed_sizes(const Model& model) {
   return out;
 }
 
-// Every assignment of `sizes` to the symbols, as long as they are not too many.
-std::vector<SampleChoice> fixed_choices(const std::vector<std::string>& symbols, const std::vector<int64_t>& sizes,
-                                        Padding padding) {
+// Every assignment of `sizes` to the symbols, as long as they are not too many. Few different sizes first.
+std::vector<SampleChoice> fixed_choices(const std::vector<std::string>& symbols, const std::vector<int64_t>& sizes) {
   constexpr size_t kMost = 1024;
   std::vector<SampleChoice> out(1);
-  out[0].padding = padding;
   out[0].seed = 1;
   for (const std::string& symbol : symbols) {
     if (out.size() * sizes.size() > kMost) return {};
@@ -140,8 +140,38 @@ std::vector<SampleChoice> fixed_choices(const std::vector<std::string>& symbols,
       }
     out = std::move(more);
   }
+  const auto different = [](const SampleChoice& c) {
+    std::set<int64_t> found;
+    for (const auto& [symbol, size] : c.sizes) found.insert(size);
+    return found.size();
+  };
+  std::stable_sort(out.begin(), out.end(),
+                   [&](const SampleChoice& a, const SampleChoice& b) { return different(a) < different(b); });
   return out;
 }
+
+// What the source refused so far, to tell whether other sizes may help.
+class Refusals {
+ public:
+  void add(const SampleChoice& choice, const Error& e, double seconds) {
+    seconds_ += seconds;
+    sizes_.insert(choice.sizes);
+    messages_.insert(e.what());
+    // Types and operators are the same at all sizes; what small inputs ask too much for, larger ones do too.
+    by_sizes_ = by_sizes_ || (e.kind() != Error::Kind::kUnsupported && e.kind() != Error::Kind::kLimit);
+  }
+  // The fault has to do with sizes: a message about them names them, and so differs from sizes to sizes.
+  bool sizes_matter() const { return by_sizes_ && sizes_.size() > 1 && messages_.size() > 1; }
+  double seconds() const { return seconds_; }  // of processor time
+
+ private:
+  double seconds_ = 0;
+  bool by_sizes_ = false;
+  std::set<std::map<std::string, int64_t, std::less<>>> sizes_;
+  std::set<std::string, std::less<>> messages_;
+};
+
+double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 struct Difference {
   double absolute = 0, largest = 0;
@@ -274,6 +304,7 @@ class Comparison {
         options_(options),
         inputs_(sample_inputs(source)),
         symbols_(sample_symbols(inputs_)),
+        memory_(within("source", [&] { return SampleMemory(source); })),
         before_(within("source",
                        [&] {
                          return Session(Plan::compile(source), {options.threads, nullptr});
@@ -293,8 +324,8 @@ class Comparison {
       // Equal sizes only where the source refuses different ones.
       if (!compare(all[n])) compare(equal_sizes(all[n]));
     }
-    if (v_.compared == 0) compare_stretched(all);
-    if (v_.compared == 0) compare_fixed();
+    if (v_.compared == 0 && refusals_.sizes_matter()) compare_stretched(all);
+    if (v_.compared == 0 && refusals_.sizes_matter()) compare_fixed();
     v_.reference = reference_.errors();
     if (options_.progress) options_.progress(all.size(), all.size());
     return std::move(v_);
@@ -305,33 +336,45 @@ class Comparison {
     return std::any_of(inputs_.begin(), inputs_.end(), [&](const auto& i) { return i.role == role; });
   }
 
+  bool tired() const { return refusals_.seconds() > options_.search_seconds; }
+
   // Sound and pictures that are shorter than the windows of convolutions are refused: longer ones.
   void compare_stretched(const std::vector<SampleChoice>& all) {
     for (const int64_t factor : {16, 64, 256, 1024}) {
-      for (const SampleChoice& choice : all)
+      for (const SampleChoice& choice : all) {
+        if (v_.compared == 0 && tired()) return;
         if (const auto longer = stretched(choice, inputs_, factor)) compare(*longer, false);
+      }
       if (v_.compared > 0) return;
     }
   }
 
   // Sizes that are declared dynamic, but that the export has fixed.
   void compare_fixed() {
-    const std::vector<int64_t> sizes = fixed_sizes(source_);
-    for (const Padding padding : {Padding::kNone, Padding::kRight})
-      for (const SampleChoice& choice : fixed_choices(symbols_, sizes, padding))
-        if (compare(choice, false)) break;
+    for (SampleChoice& choice : fixed_choices(symbols_, fixed_sizes(source_))) {
+      if (tired()) return;
+      if (!compare(choice, false)) continue;
+      choice.padding = Padding::kRight;
+      compare(choice, false);
+      return;
+    }
   }
 
   // False if the source refuses the inputs, which is noted if asked for.
   bool compare(const SampleChoice& choice, bool note_refusal = true) {
     VerifiedCase c;
     c.sizes = describe(choice, symbols_, has(InputRole::kMask), has(InputRole::kFlag));
-    const auto sample = make_sample(inputs_, choice);
+    ++v_.tried;
+    const double start = processor_seconds();
+    TensorMap sample;
     std::optional<TensorMap> wanted;
     try {
+      memory_.check(inputs_, choice);
+      sample = make_sample(inputs_, choice);
       wanted = before_.run(sample);
     } catch (const Error& e) {
       c.refused = e.what();
+      refusals_.add(choice, e, processor_seconds() - start);
     }
     if (wanted) {
       compare(sample, *wanted, c);
@@ -379,8 +422,10 @@ class Comparison {
   const VerifyOptions& options_;
   const std::vector<SampleInput> inputs_;
   const std::vector<std::string> symbols_;
+  const SampleMemory memory_;
   Session before_, after_;
   Reference reference_;
+  Refusals refusals_;
   Verification v_;
 };
 

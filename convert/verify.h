@@ -15,6 +15,8 @@ struct VerifyOptions {
   // Of the largest value of an output. None: by the model's precision, see default_tolerance().
   std::optional<double> tolerance;
   int threads = 0;  // 0: the physical cores
+  // Of processor time, spent on runs that the source refuses, after which no further sizes are tried.
+  double search_seconds = 8;
   // Called before each case; may be empty.
   std::function<void(size_t done, size_t total)> progress;
 };
@@ -36,6 +38,7 @@ struct Verification {
   std::vector<VerifiedCase> cases;
   double largest_absolute = 0, largest_relative = 0;
   double tolerance = 0;
+  size_t tried = 0;     // runs of the source, also those that it refused
   size_t compared = 0;  // cases that ran
   // Of coarse models, if no tolerance was asked for: what is judged beside the difference from the source.
   std::optional<ReferenceErrors> reference;
@@ -60,9 +63,10 @@ double default_tolerance(const Model& model);
 
 // Runs both models on made-up inputs: every dynamic dimension at several sizes, masks with all kinds of padding, flags
 // (use_cache_branch) both ways; where the source refuses all of these, because an export has fixed what it declares to
-// be dynamic, at sizes that the graph's constants name. `source` and `result` must have inputs of the same names;
-// outputs are compared by name; what the result has beyond is not looked at. Throws Error if the result can't run what
-// the source can, or an output is missing.
+// be dynamic, at sizes that the graph's constants name, unless the refusals show that no size helps. Inputs that would
+// take more memory than such a model needs (see SampleMemory) count as refused. `source` and `result` must have inputs
+// of the same names; outputs are compared by name; what the result has beyond is not looked at. Throws Error if the
+// result can't run what the source can, or an output is missing.
 Verification verify(const Model& source, const Model& result, const VerifyOptions& options = {});
 
 }  // namespace attune

@@ -1,7 +1,10 @@
 // Inputs are made up in sizes that the source takes.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "convert/sample_memory.h"
 #include "convert/verify.h"
+#include "graph/error.h"
 #include "graph/io/text.h"
 
 namespace attune {
@@ -36,6 +39,86 @@ TEST(VerifySizes, InputsThatNoLengthHelpsAreRefused) {
   const Verification v = verify(parse_model(text), parse_model(text), {});
   EXPECT_EQ(v.compared, 0U);
   EXPECT_FALSE(v.passed());
+}
+
+// A `fault` at every size; three dynamic sizes, and six numbers that an export may have fixed.
+Model faulty(const std::string& type, const std::string& fault) {
+  return parse_model(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[A,B,C] x) => ()" +
+                     type + R"( y, int64[6] q)
+    <int64[1] s1 = {3}, int64[1] s2 = {5}, int64[1] s3 = {7}, int64[1] s4 = {11}, int64[1] s5 = {13},
+     int64[1] s6 = {17}, int64[3] shape = {3, 4099, 2}>
+    {
+      q = Concat <axis = 0> (s1, s2, s3, s4, s5, s6)
+      )" + fault + R"(
+    })");
+}
+
+size_t tries_until_refused(const Model& model, const VerifyOptions& options) {
+  const Verification v = verify(model, model, options);
+  EXPECT_EQ(v.compared, 0U);
+  EXPECT_FALSE(v.passed());
+  EXPECT_FALSE(v.cases.empty());
+  return v.tried;
+}
+
+// Four kinds of sizes, and each once more with all sizes the same.
+constexpr size_t kUsualTries = 8;
+
+TEST(VerifySizes, FaultsOfTypesEndTheSearchAtOnce) {
+  const Model model =
+      faulty("bool[A,B,B]", "b = Cast <to = 9> (x) t = Transpose <perm = [0, 2, 1]> (b) y = MatMul (b, t)");
+  EXPECT_LE(tries_until_refused(model, {}), kUsualTries);
+}
+
+TEST(VerifySizes, FaultsOfConstantsEndTheSearchAtOnce) {
+  // Number nine of seven features, whatever the dynamic sizes are.
+  const Model model = parse_model(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[A,B,C] x, float[7] f) => (float[1] y, float[A,B,C] z) <int64[1] number = {9}> {
+      z = Relu (x)
+      y = Gather (f, number)
+    })");
+  EXPECT_LE(tries_until_refused(model, {}), kUsualTries);
+}
+
+TEST(VerifySizes, TheSearchForSizesEnds) {
+  const Model model = faulty("float[3,4099,2]", "y = Reshape (x, shape)");
+  VerifyOptions options;
+  options.search_seconds = 1e9;
+  EXPECT_GT(tries_until_refused(model, options), 100U);
+  options.search_seconds = 0;
+  EXPECT_LE(tries_until_refused(model, options), kUsualTries);
+}
+
+TEST(VerifySizes, MemoryIsThatOfValuesHeldAtOnce) {
+  const Model model = parse_model(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,1000] x) => (float[B,B] y) {
+      a = Exp (x)
+      b = Relu (a)
+      t = Transpose (b)
+      y = MatMul (b, t)
+    })");
+  const auto inputs = sample_inputs(model);
+  SampleChoice choice;
+  choice.sizes["B"] = 3;
+  // x, b and t of 3 * 1000 numbers of 4 bytes, and y of 9.
+  EXPECT_EQ(SampleMemory(model).peak(inputs, choice), 3 * 12000 + 36);
+  choice.sizes["B"] = 1 << 20;  // y alone: 4 TiB
+  EXPECT_THROW(SampleMemory(model).check(inputs, choice), Error);
+}
+
+TEST(VerifySizes, HugeDeclaredSizesAreRefusedBeforeMemoryIsTaken) {
+  const Model model = parse_model(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,1048576] x) => (float[B,1048576,1048576] y) <int64[1] one = {1}, int64[1] two = {2}> {
+      a = Unsqueeze (x, one)
+      b = Unsqueeze (x, two)
+      y = Mul (a, b)
+    })");
+  const Verification v = verify(model, model, {});
+  EXPECT_EQ(v.compared, 0U);
+  ASSERT_FALSE(v.cases.empty());
+  for (const VerifiedCase& c : v.cases)
+    EXPECT_THAT(c.refused, testing::AllOf(testing::HasSubstr("GiB"), testing::HasSubstr("--no-verify")));
 }
 
 }  // namespace
