@@ -99,7 +99,7 @@ void ProgramBuilder::prepare_node(const Node& node) {
   std::unique_ptr<Kernel> kernel;
   std::vector<std::unique_ptr<ProgramBuilder>> bodies;
   if (!op || !op->prepare) {
-    state_.unsupported.push_back(fmt::format("{}: no kernel for {} (opset {})", node.label(), full_type(node), opset));
+    state_.unsupported.push_back({full_type(node), node.label(), fmt::format("no kernel (opset {})", opset)});
   } else {
     open_bodies_ = &bodies;
     try {
@@ -109,7 +109,7 @@ void ProgramBuilder::prepare_node(const Node& node) {
         e.add_frame(node.label());
         throw;
       }
-      state_.unsupported.push_back(fmt::format("{}: {}", node.label(), e.what()));
+      state_.unsupported.push_back({full_type(node), node.label(), e.what()});
     }
     open_bodies_ = nullptr;
   }

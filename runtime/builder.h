@@ -12,6 +12,7 @@
 #include "runtime/plan.h"
 #include "runtime/prepare.h"
 #include "runtime/program.h"
+#include "runtime/unsupported_nodes.h"
 
 namespace attune {
 
@@ -21,7 +22,7 @@ struct BuildState {
   const PlanOptions& options;
   KernelOptions kernels;                           // those of `options`, and what the model allows
   std::vector<std::shared_ptr<Program>> programs;  // by id
-  std::vector<std::string> unsupported;            // "node '...' (Op): reason"
+  std::vector<UnsupportedNode> unsupported;        // last nodes first
 };
 
 // Builds the program of one graph. Two rounds: prepare() makes the kernels, users before producers, so that what no

@@ -144,6 +144,15 @@ void refuse_other_searches(const json& object) {
                               off.dump(), it->dump()));
 }
 
+// No token that ends an output: -1, as transformers writes it.
+void leave_out_no_end(std::vector<int64_t>& ends) {
+  constexpr int64_t kNone = -1;
+  for (const int64_t t : ends)
+    if (t < kNone)
+      invalid(fmt::format("option eos_token_id: expected tokens of the vocabulary, or -1 for none, found {}", t));
+  std::erase(ends, kNone);
+}
+
 // `strict`: every name must be known.
 void read_options(const json& object, GenerationOptions& o, bool strict = false) {
   if (!object.is_object()) invalid("options: expected a JSON object");
@@ -184,6 +193,7 @@ void read_options(const json& object, GenerationOptions& o, bool strict = false)
   in.read("bos_token_id", o.bos_token_id);
   in.read("pad_token_id", o.pad_token_id);
   in.read_tokens("eos_token_id", o.eos_token_id);
+  leave_out_no_end(o.eos_token_id);
   in.read_token_lists("decoder_input_ids", o.decoder_input_ids);
   in.read_forced_decoder_ids(o.forced_decoder_ids);
   in.read("return_timestamps", o.return_timestamps);
@@ -265,6 +275,8 @@ void check(const GenerationOptions& o) {
   require(std::none_of(o.sequence_bias.begin(), o.sequence_bias.end(), [](const auto& b) { return b.first.empty(); }),
           "sequence_bias must not hold empty lists");
   require(o.no_repeat_ngram_size >= 0, "no_repeat_ngram_size must not be negative");
+  require(std::none_of(o.eos_token_id.begin(), o.eos_token_id.end(), [](int64_t t) { return t < 0; }),
+          "eos_token_id must not be negative");
   require(std::none_of(o.bad_words_ids.begin(), o.bad_words_ids.end(), [](const auto& w) { return w.empty(); }),
           "bad_words_ids must not hold empty lists");
 }

@@ -1,7 +1,6 @@
 #include "runtime/plan.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -49,9 +48,8 @@ std::shared_ptr<const Plan> Plan::compile(const Model& model, const PlanOptions&
   BuildState state{prepared, options, kernels, {}, {}};
   ProgramBuilder builder(state, prepared.graph());
   builder.prepare();
-  if (!state.unsupported.empty())
-    throw Error(Error::Kind::kUnsupported, fmt::format("{} node(s) can't be run:\n  {}", state.unsupported.size(),
-                                                       fmt::join(state.unsupported, "\n  ")));
+  std::reverse(state.unsupported.begin(), state.unsupported.end());
+  if (!state.unsupported.empty()) throw Error(Error::Kind::kUnsupported, describe(state.unsupported));
   builder.finish({});
   impl.programs = std::move(state.programs);
   impl.check = std::make_unique<InputCheck>(impl.inputs);

@@ -1,5 +1,6 @@
 #include "runtime/plan.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,6 +56,23 @@ TEST(Plan, ListsAllUnsupportedNodes) {
   EXPECT_THAT(error, HasSubstr("First"));
   EXPECT_THAT(error, HasSubstr("Second"));
   EXPECT_THAT(error, HasSubstr("2 node(s)"));
+}
+
+TEST(Plan, GroupsUnsupportedNodesByOperator) {
+  std::string nodes = "v0 = other.First(x) ";
+  for (int i = 1; i < 9; ++i) nodes += fmt::format("v{} = other.First(v{}) ", i, i - 1);
+  const Model model = parse_model(R"(<ir_version: 10, opset_import: ["" : 18, "other" : 1]>
+    g (float[n] x) => (float[n] y) { )" +
+                                  nodes + "w = other.Second(v8) y = Relu(w) }");
+  const std::string error = error_of([&] { Plan::compile(model); });
+  EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 2) << error;  // a line for each operator
+  EXPECT_THAT(error, HasSubstr("10 node(s)"));
+  EXPECT_THAT(error, HasSubstr("9 of other.First: no kernel (opset 1)"));
+  EXPECT_THAT(error, HasSubstr("'v0'"));
+  EXPECT_THAT(error, HasSubstr("'v2'"));
+  EXPECT_THAT(error, testing::Not(HasSubstr("'v3'")));
+  EXPECT_THAT(error, HasSubstr("and 6 more"));
+  EXPECT_THAT(error, HasSubstr("1 of other.Second"));
 }
 
 TEST(Plan, DoesNotNeedKernelsOfDeadNodes) {

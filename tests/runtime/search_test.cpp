@@ -12,6 +12,7 @@
 #include "graph/error.h"
 #include "runtime/sampling.h"
 #include "runtime/token_rules.h"
+#include "tests/support/error_matchers.h"
 
 namespace attune {
 namespace {
@@ -329,6 +330,19 @@ TEST(Options, WaysOfSearchingThatAreNotKnownAreRefused) {
   for (const char* text : {R"({"num_beam_groups": 2})", R"({"penalty_alpha": 0.6})", R"({"force_words_ids": [[1]]})",
                            R"({"guidance_scale": 1.5})", R"({"stop_strings": ["."]})"})
     EXPECT_THROW(read_generation_options(text, o), Error) << text;
+}
+
+// transformers ends nothing at a token below 0; -1 is how configurations without an end are written.
+TEST(GenerationOptions, EndTokensBelowZero) {
+  GenerationOptions o;
+  read_generation_options(R"({"eos_token_id": -1})", o);
+  EXPECT_THAT(o.eos_token_id, testing::IsEmpty());
+  read_generation_options(R"({"eos_token_id": [2, -1, 3]})", o);
+  EXPECT_THAT(o.eos_token_id, testing::ElementsAre(2, 3));
+  for (const char* text : {R"({"eos_token_id": -2})", R"({"eos_token_id": [2, -100]})"})
+    EXPECT_THAT(test::thrown([&] { read_generation_options(text, o); }),
+                test::IsError(Error::Kind::kInvalidArgument, "eos_token_id"))
+        << text;
 }
 
 TEST(Options, FromText) {
