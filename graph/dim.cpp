@@ -304,6 +304,12 @@ bool Dim::at_least(int64_t bound, int depth) const {
     Dim rest = *this;
     rest.terms_.erase(rest.terms_.begin() + static_cast<std::ptrdiff_t>(i));
     const auto holds = [&](const Dim& replacement) { return (rest + replacement * factor).at_least(bound, depth - 1); };
+    // d floor(a / d) > a - d, and at most a
+    const auto whole = atom->function == Function::kFloor ? atom->b.constant() : std::nullopt;
+    if (whole && *whole > 0 && factor % *whole == 0) {
+      const Dim least = factor > 0 ? atom->a - Dim(*whole - 1) : atom->a;
+      if ((rest + least * Dim(factor / *whole)).at_least(bound, depth - 1)) return true;
+    }
     const auto divisor = atom->b.bounds().low, dividend = atom->a.bounds().low;
     switch (atom->function) {
       case Function::kMinimum:
@@ -416,6 +422,14 @@ Dim::Division Dim::divide(const Dim& a, const Dim& b) {
 
 // For a rest without multiples of the divisor, a number above 1.
 Dim Dim::floor_of_rest(const Dim& rest, int64_t divisor) {
+  // floor((x + mod(-x, d)) / d) = floor((x + d - 1) / d): x padded to a multiple of d
+  for (size_t i = 0; i < rest.terms_.size(); ++i) {
+    const Atom* atom = rest.opaque_term(i);
+    if (!atom || atom->function != Function::kModulo || rest.terms_[i].factor != 1 || !atom->b.is(divisor)) continue;
+    Dim x = rest;
+    x.terms_.erase(x.terms_.begin() + static_cast<std::ptrdiff_t>(i));
+    if ((x + atom->a).is(0)) return floor_divide(x + (divisor - 1), divisor);
+  }
   // floor(-x / d) = -floor((x + d - 1) / d)
   if (rest.terms_.front().factor < 0) return Dim(0) - floor_divide(Dim(divisor - 1) - rest, divisor);
   // floor((g x + c) / (g d)) = floor((x + floor(c / g)) / d)

@@ -44,6 +44,14 @@ TEST(Dim, ReadsWhatExportersWrite) {
   EXPECT_FALSE(Dim::parse("?").known());
 }
 
+TEST(Dim, PaddedToWholeBlocks) {
+  const Dim n = Dim::symbol("n"), blocks = Dim::ceil_divide(n, 5);
+  EXPECT_EQ(Dim::floor_divide(n + Dim::modulo(Dim(0) - n, 5), 5), blocks);
+  EXPECT_EQ(Dim::minimum(blocks * 5, n), n);
+  EXPECT_EQ(Dim::minimum(Dim::floor_divide(n, 5) * 5, n), Dim::floor_divide(n, 5) * 5);
+  EXPECT_FALSE((Dim::floor_divide(n + 3, 5) * 5 - n).at_least(0));
+}
+
 TEST(Dim, NestingBeyondReasonIsOneSymbol) {
   const std::string deep = std::string(100000, '(') + "a" + std::string(100000, ')');
   EXPECT_EQ(Dim::parse(deep).as_symbol(), deep);
