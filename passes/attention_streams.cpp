@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "passes/node_facts.h"
+
 namespace attune {
 namespace {
 
@@ -10,10 +12,7 @@ using pattern::Builder;
 
 constexpr int64_t kStreamAxis = 1;
 
-int64_t axis_of(const Node& n, int rank) {
-  const int64_t axis = n.attr_int("axis", 0);
-  return axis < 0 ? axis + rank : axis;
-}
+int64_t axis_of(const Node& concat, int rank) { return from_front(concat.attr_int("axis", 0), rank); }
 
 // N values, each without the axis of streams, and the order of axes that their stack still has to get.
 struct Stacked {
@@ -42,9 +41,7 @@ std::optional<Stacked> unstack(Value* x, int64_t axis, const Inference& inferenc
   for (const Value* part : n->inputs()) {
     const Node* added = part->producer();
     if (!added || !added->is("Unsqueeze")) return std::nullopt;
-    std::vector<int64_t> axes = added->attr_ints("axes");
-    if (added->input(1)) axes = inference.constant_integers(added->input(1)).value_or(std::vector<int64_t>{});
-    if (axes.size() != 1 || (axes[0] != axis && axes[0] + rank != axis)) return std::nullopt;
+    if (axes_of(*added, inference) != std::vector<int64_t>{axis}) return std::nullopt;
     stacked.parts.push_back(added->input(0));
   }
   stacked.perm.resize(static_cast<size_t>(rank) - 1);

@@ -8,17 +8,13 @@
 #include <optional>
 
 #include "passes/attention_node.h"
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 
 namespace attune {
 namespace {
 
 constexpr int kMaxSteps = 8;
-
-template <size_t N>
-bool is_one_of(const Node& n, const std::array<const char*, N>& types) {
-  return n.domain().empty() && std::any_of(types.begin(), types.end(), [&](const char* t) { return n.type() == t; });
-}
 
 // The step that makes weights positive, behind masks and casts.
 const Node* positive_step(const Value* v, int depth = 0) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -35,7 +36,7 @@ const Node* linear_layer_behind(const Value* v, int depth) {
   const Node* n = v ? v->producer() : nullptr;
   if (!n || depth > kMaxSteps) return nullptr;
   if (is_linear_layer(*n)) return n;
-  if (!n->domain().empty() || std::find(kSteps.begin(), kSteps.end(), n->type()) == kSteps.end()) return nullptr;
+  if (!is_one_of(*n, kSteps)) return nullptr;
   for (const Value* input : n->inputs())
     if (const Node* found = linear_layer_behind(input, depth + 1)) return found;
   return nullptr;

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -16,11 +17,6 @@ namespace attune {
 namespace {
 
 constexpr int kMaxSteps = 10;
-
-template <size_t N>
-bool is_one_of(const Node& n, const std::array<const char*, N>& types) {
-  return n.domain().empty() && std::any_of(types.begin(), types.end(), [&](const char* t) { return n.type() == t; });
-}
 
 bool contains(const Node& n, const char* part) { return n.type().find(part) != std::string::npos; }
 

@@ -1,6 +1,7 @@
 // Sums of products as MatMul:  Einsum of two or three operands, and ReduceSum(x * y) over one axis
 #include "passes/attention_node.h"
 #include "passes/contraction.h"
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -119,7 +120,7 @@ Outcome rewrite_sum(const Match& m, Builder& b) {
   if (!shape || shape->size() > 4 || axes.size() != 1) return m.refuse("sum", "is not over one axis");
   if (m["left"] == m["right"]) return m.refuse("product", "is a square");
   const auto rank = static_cast<int64_t>(shape->size());
-  const int64_t axis = axes[0] < 0 ? axes[0] + rank : axes[0];
+  const int64_t axis = from_front(axes[0], rank);
   const auto left = labelled(b, m["left"], *shape), right = labelled(b, m["right"], *shape);
   if (!left || !right) return m.refuse("product", "its operands are broadcast in a way that is not known");
   std::string result;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -79,7 +80,7 @@ std::optional<Range> range_of(const Node& slice, const Inference& inference) {
   }
   if (type.rank() < 0 || fields[0].empty() || fields[1].empty() || fields[2].empty()) return std::nullopt;
   if (!fields[3].empty() && fields[3][0] != 1) return std::nullopt;
-  const int64_t axis = fields[2][0] < 0 ? fields[2][0] + type.rank() : fields[2][0];
+  const int64_t axis = from_front(fields[2][0], type.rank());
   const auto size = type.dim(static_cast<int>(axis)).constant();
   if (!size) return std::nullopt;
   const auto clamp = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + *size : i, 0, *size); };
@@ -146,12 +147,10 @@ pattern::Rule sliced_off() {
               if (!known || known->size() != 1) return m.refuse("slice", "its range is not constant");
               values[i] = (*known)[0];
             }
-            const int64_t axis = values[2] < 0 ? values[2] + rank : values[2];
+            const int64_t axis = from_front(values[2], rank);
             if (values[0] < 0 || values[1] != values[0] + 1 || values[3] != 1)
               return m.refuse("slice", "takes more than one element");
-            auto axes = squeeze.input(1) ? m.inference().constant_integers(squeeze.input(1))
-                                         : std::optional(squeeze.attr_ints("axes"));
-            const bool same = axes && axes->size() == 1 && ((*axes)[0] < 0 ? (*axes)[0] + rank : (*axes)[0]) == axis;
+            const bool same = axes_of(squeeze, m.inference()) == std::vector<int64_t>{axis};
             // A Gather fails where a Slice would give nothing.
             const auto size = m["x"]->tensor_type().dim(static_cast<int>(axis)).constant();
             if (!same || !size || values[0] >= *size) return m.refuse("squeeze", "drops another axis");
@@ -239,7 +238,7 @@ pattern::Rule split_of_heads() {
             std::vector<Range> ranges;
             int64_t begin = 0;
             for (size_t i = 0; i < n.output_count(); ++i) {
-              const int64_t axis = given < 0 ? given + rank : given;
+              const int64_t axis = from_front(given, rank);
               const auto size =
                   n.output(i) ? n.output(i)->tensor_type().dim(static_cast<int>(axis)).constant() : std::nullopt;
               if (!size) return m.refuse("split", "its sizes are not constants");
@@ -272,7 +271,7 @@ pattern::Rule gather_of_heads() {
             const int rank = from.tensor_type().rank();
             if (rank < 0 || m["index"]->tensor_type().rank() != 0)
               return m.refuse("gather", "does not select one of the operands");
-            const int64_t given = m.node("gather")->attr_int("axis", 0), axis = given < 0 ? given + rank : given;
+            const int64_t axis = from_front(m.node("gather")->attr_int("axis", 0), rank);
             const auto size = from.tensor_type().dim(static_cast<int>(axis)).constant();
             auto index = static_cast<int64_t>(*m.number("index"));
             if (size && index < 0) index += *size;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -97,7 +98,7 @@ std::optional<int64_t> axis_of(const Node& slice, const Inference& inference) {
   const int rank = slice.input(0)->tensor_type().rank();
   const auto axes = slice.input(3) ? inference.constant_integers(slice.input(3)) : std::nullopt;
   if (rank < 0 || !axes || axes->size() != 1) return std::nullopt;
-  return (*axes)[0] < 0 ? (*axes)[0] + rank : (*axes)[0];
+  return from_front((*axes)[0], rank);
 }
 
 // What a Slice takes, one by one; nothing if it isn't known.
@@ -158,9 +159,8 @@ pattern::Rule split_of_rows() {
   return {"normalize_row_parts", node, [](const Match& m, Builder& b) -> Outcome {
             const Node& split = *m.node("part");
             const int rank = split.input(0)->tensor_type().rank();
-            const int64_t given = split.attr_int("axis", 0);
             if (rank < 0) return m.refuse("part", "its rank is not known");
-            const Rows rows(m, given < 0 ? given + rank : given);
+            const Rows rows(m, from_front(split.attr_int("axis", 0), rank));
             if (const std::string reason = rows.why_not(); !reason.empty()) return m.refuse("product", reason);
             if (split.input(0)->uses().size() > 1) return m.refuse("product", "has rows that several users take");
             std::vector<Value*> inputs(split.inputs().begin(), split.inputs().end());

@@ -2,6 +2,7 @@
 // scores lose that axis by Squeeze
 #include <algorithm>
 
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -17,17 +18,6 @@ using pattern::Outcome;
 using pattern::Pat;
 
 const Dims* dims(const Value* v) { return v->tensor_type().shape ? &*v->tensor_type().shape : nullptr; }
-
-// The axes of a Squeeze or Unsqueeze, counted from the front; of the larger of its two shapes.
-std::optional<std::vector<int64_t>> axes_of(const Node& n, const Inference& inference) {
-  std::vector<int64_t> axes = n.attr_ints("axes");
-  if (n.input(1)) axes = inference.constant_integers(n.input(1)).value_or(std::vector<int64_t>{});
-  const int rank = (n.is("Squeeze") ? n.input(0) : n.output())->tensor_type().rank();
-  if (axes.empty() || rank < 0) return std::nullopt;
-  for (int64_t& axis : axes) axis = axis < 0 ? axis + rank : axis;
-  std::sort(axes.begin(), axes.end());
-  return axes;
-}
 
 Pat squeeze(const std::string& name, const Pat& x) { return Op("Squeeze", name).further_inputs()(x); }
 

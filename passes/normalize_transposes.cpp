@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -100,11 +101,8 @@ pattern::Rule back_to_time_first() {
 
 // The only axis of a Squeeze or Unsqueeze, counted from the front of the larger of its shapes.
 std::optional<int64_t> only_axis(const Node& n, const Inference& inference) {
-  std::vector<int64_t> axes = n.attr_ints("axes");
-  if (n.input(1)) axes = inference.constant_integers(n.input(1)).value_or(std::vector<int64_t>{});
-  const int rank = (n.is("Squeeze") ? n.input(0) : n.output())->tensor_type().rank();
-  if (axes.size() != 1 || rank < 0) return std::nullopt;
-  return axes[0] < 0 ? axes[0] + rank : axes[0];
+  const auto axes = axes_of(n, inference);
+  return axes && axes->size() == 1 ? std::optional(axes->front()) : std::nullopt;
 }
 
 // `perm` without `axis` of what is transposed.

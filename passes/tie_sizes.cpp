@@ -8,6 +8,7 @@
 #include <set>
 
 #include "ops/infer/infer.h"
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 
 namespace attune {
@@ -155,8 +156,7 @@ std::optional<Solution> solve_product(const Node& n, const Equations& equations)
 // Sizes along the axes that are not joined.
 std::optional<Solution> solve_concat(const Node& n, const Equations& equations) {
   const auto& first = n.input(0)->tensor_type().shape;
-  const int64_t given = n.attr_int("axis", 0),
-                axis = given < 0 && first ? given + static_cast<int64_t>(first->size()) : given;
+  const int64_t axis = from_front(n.attr_int("axis", 0), first ? static_cast<int64_t>(first->size()) : 0);
   for (size_t i = 1; first && i < n.inputs().size(); ++i) {
     const auto& other = n.input(i)->tensor_type().shape;
     for (size_t d = 0; other && other->size() == first->size() && d < first->size(); ++d) {

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "ops/infer/infer.h"
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 
 namespace attune {
@@ -66,10 +67,8 @@ size_t contradictions(Graph& graph, const Model& model, const std::string& apart
       if (a && b && a->size() > 1 && b->size() > 1) count += differ(a->back(), (*b)[b->size() - 2]) ? 1 : 0;
     } else if (n.is("Concat") || n.type().find("Attention") != std::string::npos) {
       count += apart != symbol && reads_both(n, apart, symbol) ? 1 : 0;
-    } else {
-      for (const char* type : kBroadcasting)
-        if (n.is(type))
-          for (size_t i = 1; i < n.inputs().size(); ++i) count += differences(shape(0), shape(i));
+    } else if (is_one_of(n, kBroadcasting)) {
+      for (size_t i = 1; i < n.inputs().size(); ++i) count += differences(shape(0), shape(i));
     }
   });
   return count;

@@ -1,0 +1,28 @@
+// What several passes ask of a node.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/infer/infer.h"
+
+namespace attune {
+
+// Whether `n` is one of these operators of the standard domain.
+template <size_t N>
+bool is_one_of(const Node& n, const std::array<const char*, N>& types) {
+  return n.domain().empty() && std::any_of(types.begin(), types.end(), [&](const char* t) { return n.type() == t; });
+}
+
+// An axis of a tensor of known rank, counted from the front.
+inline int64_t from_front(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
+
+// The axes of a Squeeze or Unsqueeze, counted from the front of the larger of its two shapes, ascending. Nothing if
+// they aren't known, or not given.
+std::optional<std::vector<int64_t>> axes_of(const Node& n, const Inference& inference);
+
+}  // namespace attune
