@@ -17,9 +17,8 @@ class SampleMemory {
   // Bytes of the inputs and of the values that a run in order holds at once. A lower bound: sizes that aren't known
   // count as 1, what kernels need inside isn't counted. Infinite where a size is beyond 64 bits.
   double peak(const std::vector<SampleInput>& inputs, const SampleChoice& choice) const;
-  // 1 GiB and four times the constants: real models stay far below, a small file can't ask for more.
-  double limit() const { return limit_; }
-  // Throws Error(kLimit) if the peak is above the limit.
+  // Throws Error(kLimit) if the peak is above 1 GiB and four times the constants: real models stay far below, a small
+  // file can't ask for more.
   void check(const std::vector<SampleInput>& inputs, const SampleChoice& choice) const;
 
  private:

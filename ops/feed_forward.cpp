@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "ops/op.h"
-#include "ops/support/broadcast_copy.h"
 #include "ops/support/float_tensor.h"
 #include "ops/support/linear.h"
+#include "ops/support/linear_inputs.h"
 
 namespace attune {
 namespace {
@@ -25,12 +25,9 @@ class FeedForwardKernel final : public Kernel {
       fail_input(0, fmt::format("a last axis of {}", first_.weights->inner()), x.shape().to_string());
     Shape shape = x.shape();
     shape.back() = second_.weights->columns();
-    const FloatView<float> in(x, call.pool()), b1 = bias(call, 2, first_), b2 = bias(call, 4, second_);
-    FloatView<float> residual;
-    if (call.has(5))
-      residual = within("input 5", [&] {
-        return FloatView<float>(broadcast_copy(call.input(5).to_contiguous(), shape, call.pool()), call.pool());
-      });
+    const FloatView<float> in(x, call.pool()), b1 = read_bias(call, 2, first_.weights->columns()),
+                                               b2 = read_bias(call, 4, shape.back()),
+                                               residual = read_residual(call, 5, shape);
     FloatResult<float> y(call, 0, x.type(), shape);
     if (shape.count() > 0)
       PanelWeights::multiply_twice(*first_.weights->panels(), {b1.data(), first_.activation},
@@ -53,13 +50,6 @@ class FeedForwardKernel final : public Kernel {
     std::unique_ptr<LinearWeights> weights;
     Activation activation;
   };
-
-  static FloatView<float> bias(KernelCall& call, size_t input, const Product& product) {
-    const Tensor* bias = call.optional_input(input);
-    if (bias && bias->count() != product.weights->columns())
-      fail_input(input, fmt::format("shape ({})", product.weights->columns()), bias->shape().to_string());
-    return FloatView<float>(bias, call.pool());
-  }
 
   Product first_, second_;
 };

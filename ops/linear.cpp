@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include "ops/op.h"
-#include "ops/support/broadcast_copy.h"
 #include "ops/support/float_tensor.h"
 #include "ops/support/linear.h"
+#include "ops/support/linear_inputs.h"
 #include "ops/support/product.h"
 
 namespace attune {
@@ -31,15 +31,7 @@ class LinearKernel : public Kernel {
     const int64_t rows = shape.count(0, shape.rank() - 1);
 
     const FloatView<float> in(x, call.pool());
-    const Tensor* bias_tensor = call.optional_input(2);
-    if (bias_tensor && bias_tensor->count() != columns)
-      fail_input(2, fmt::format("shape ({})", columns), bias_tensor->shape().to_string());
-    const FloatView<float> bias(bias_tensor, call.pool());
-    FloatView<float> residual;
-    if (call.has(3))
-      residual = within("input 3", [&] {
-        return FloatView<float>(broadcast_copy(call.input(3).to_contiguous(), shape, call.pool()), call.pool());
-      });
+    const FloatView<float> bias = read_bias(call, 2, columns), residual = read_residual(call, 3, shape);
     const Epilogue epilogue{bias.data(), activation_, residual.data(), columns};
     FloatResult<float> y(call, 0, type, shape);
     if (weights_) {

@@ -4,6 +4,7 @@
 #include "ops/op.h"
 #include "ops/support/float_tensor.h"
 #include "ops/support/linear.h"
+#include "ops/support/linear_inputs.h"
 #include "ops/support/top_columns.h"
 
 namespace attune {
@@ -25,9 +26,6 @@ class LinearTopKernel final : public Kernel {
     const Tensor& x = call.input(0);
     if (x.rank() == 0 || x.shape().back() != weights_->inner())
       fail_input(0, fmt::format("a last axis of {}", weights_->inner()), x.shape().to_string());
-    const Tensor* bias_tensor = call.optional_input(2);
-    if (bias_tensor && bias_tensor->count() != weights_->columns())
-      fail_input(2, fmt::format("shape ({})", weights_->columns()), bias_tensor->shape().to_string());
     expect_type(call.input(3), 3, DataType::kInt64);
     const int64_t rows = x.shape().count(0, x.rank() - 1);
     const auto request = call.input(3).values<int64_t>();
@@ -39,7 +37,7 @@ class LinearTopKernel final : public Kernel {
     top.excluded = request.subspan(1);
     const std::vector<float> offsets = offsets_of_rows(call.optional_input(4), rows);
     if (!offsets.empty()) top.offsets = offsets.data();
-    const FloatView<float> in(x, call.pool()), bias(bias_tensor, call.pool());
+    const FloatView<float> in(x, call.pool()), bias = read_bias(call, 2, weights_->columns());
     top.columns = call.output(0, DataType::kInt64, {rows, top.count}).mutable_data<int64_t>();
     top.values = call.output(1, DataType::kFloat, {rows, top.count}).mutable_data<float>();
     weights_->top_columns(in.data(), rows, bias.data(), top, call.pool());
