@@ -113,6 +113,11 @@ TEST(Dim, OverflowIsUnknown) {
   EXPECT_FALSE(product.known());
 }
 
+TEST(Dim, RemainderOfNumbersIsANumber) {
+  const Dim dim = Dim::modulo(Dim::symbol("n") * Dim(3) - Dim(2), -3);
+  EXPECT_TRUE(dim.is(-2)) << dim.to_string();
+}
+
 // Random expressions: the canonical form has the value of the operations, bounds hold, text round-trips.
 struct Pair {
   Dim dim;
