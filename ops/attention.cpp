@@ -14,7 +14,7 @@ namespace {
 class AttentionKernel : public Kernel {
  public:
   AttentionKernel(const AttentionConfig& config, const KernelContext& context)
-      : config_(config), projections_(context) {}
+      : config_(config), projections_(context), may_round_(context.options().int8_activations) {}
 
   void run(KernelCall& call) const override {
     const auto [query, key, value] = projections_.run(call);
@@ -31,6 +31,7 @@ class AttentionKernel : public Kernel {
     o.draw = call.optional_input(kAttentionDraw);
     o.memory_rows = call.optional_input(kAttentionMemoryRows);
     o.past_rows = call.optional_input(kAttentionPastRows);
+    o.may_round = may_round_;
     if (call.has(kAttentionPastKey)) o.past_key = take_tensor(call, kAttentionPastKey);
     if (call.has(kAttentionPastValue)) o.past_value = take_tensor(call, kAttentionPastValue);
     run_attention(config_, o, AttentionWanted::of(call), call.pool()).store(call);
@@ -57,6 +58,7 @@ class AttentionKernel : public Kernel {
 
   AttentionConfig config_;
   AttentionProjections projections_;
+  bool may_round_;
 };
 
 std::unique_ptr<Kernel> prepare(const KernelContext& context) {

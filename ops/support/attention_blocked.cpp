@@ -120,6 +120,12 @@ bool blocks_serve(const AttentionProblem& p) {
   return p.config->alignment == AttentionAlignment::kSoft && p.config->score != AttentionScore::kAdditive;
 }
 
+AttentionNumbers rounded_numbers(const AttentionProblem& p) {
+  const bool serves = p.type == DataType::kFloat && !p.weights && p.key_width <= blocked::kMostRounded &&
+                      p.value_width <= blocked::kMostRounded;
+  return serves ? blocked::fastest_numbers() : AttentionNumbers::kFloats;
+}
+
 void attend_blocked(const AttentionProblem& p, uint8_t* left_over, BufferPool* pool) {
   if (shows_mean(p))
     std::memset(p.weights, 0, static_cast<size_t>(p.batch * p.query_length * p.key_length) * sizeof(float));

@@ -11,6 +11,10 @@ namespace attune {
 // weights; and if it pays: enough queries.
 bool blocks_serve(const AttentionProblem& problem);
 
+// What products are to be of where their operands may be rounded: words, if neither weights nor scores are wanted, rows
+// aren't too wide, and the processor adds products of words faster.
+AttentionNumbers rounded_numbers(const AttentionProblem& problem);
+
 // Computes the context, and the weights or scores, of `problem` but for rows that it marks in `left_over` (B * H * Tq
 // bytes, zeroed): those that see nothing, and those whose values, or, if weights are wanted, scores aren't all finite.
 // Of a mean over heads, rows are left over with all heads.

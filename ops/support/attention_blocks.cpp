@@ -13,6 +13,8 @@
 #include "ops/support/attention_scores-inl.h"
 #include "ops/support/attention_shown-inl.h"
 #include "ops/support/attention_vectors-inl.h"
+#include "ops/support/attention_words-inl.h"
+#include "ops/support/panel_block.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attune {
@@ -44,6 +46,14 @@ void load_queries(const AttentionProblem& p, const Block& block, const Scratch& 
   }
 }
 
+// The queries become words, row by row.
+void round_queries(const AttentionProblem& p, int64_t count, const Scratch& s) {
+  for (int64_t r = 0; r < count; ++r) {
+    float* row = s.queries + r * p.key_width;
+    s.query_scales[r] = round_row(row, p.key_width, most_of_key(p.key_width), reinterpret_cast<int16_t*>(row));
+  }
+}
+
 // Keys [first, first + columns), of which `keys` are there.
 struct KeyBlock {
   int64_t first, keys, columns;
@@ -72,26 +82,101 @@ void leave_row(int64_t r, float* scores, int64_t columns, const Scratch& s) {
   std::fill_n(scores, columns, 0.0F);
 }
 
+// Lets the number that a row's scores are counted from follow `largest`, that of scores to come. False if these and
+// those before are all -inf or NaN.
+HWY_INLINE bool follow_largest(int64_t r, float largest, int64_t wide, const Scratch& s) {
+  // Exponentials above 1 do no harm; so few rows need to be scaled anew.
+  constexpr float kRise = 8, kInfinity = std::numeric_limits<float>::infinity();
+  if (largest - s.maximum[r] <= kRise) return true;
+  const float maximum = std::max(s.maximum[r], largest);
+  if (maximum == -kInfinity) return false;
+  if (s.maximum[r] == -kInfinity) {
+    s.maximum[r] = maximum;
+  } else if (maximum != s.maximum[r]) {
+    raise_maximum(r, maximum, wide, s);
+  }
+  return true;
+}
+
 // The scores of a row become exponentials, which are added up. `largest`: of these scores.
 HWY_INLINE void exponentiate_row(int64_t r, float largest, int64_t columns, int64_t wide, const Scratch& s) {
   float* scores = s.scores + r * kKeys;
-  // Exponentials above 1 do no harm; so few rows need to be scaled anew.
-  constexpr float kRise = 8;
-  if (!(largest - s.maximum[r] <= kRise)) {
-    const float maximum = std::max(s.maximum[r], largest);
-    if (maximum == -std::numeric_limits<float>::infinity()) return leave_row(r, scores, columns, s);
-    if (s.maximum[r] == -std::numeric_limits<float>::infinity()) {
-      s.maximum[r] = maximum;
-    } else if (maximum != s.maximum[r]) {
-      raise_maximum(r, maximum, wide, s);
-    }
-  }
+  if (!follow_largest(r, largest, wide, s)) return leave_row(r, scores, columns, s);
   float* sums = s.sums + r * kPanel;
   hn::StoreU(hn::Add(load(sums), exponentials_of(scores, columns, s.maximum[r])), Floats(), sums);
 }
 
+// The same for words: exponentials, counted from this block's largest score, times the scales of the values.
+HWY_INLINE void weigh_row(int64_t r, float largest, const float* value_scales, int64_t columns, int64_t wide,
+                          const Scratch& s) {
+  constexpr auto kStep = static_cast<int64_t>(kLanes);
+  float* scores = s.scores + r * kKeys;
+  s.weight_scales[r] = 0;
+  if (!follow_largest(r, largest, wide, s) || largest == -std::numeric_limits<float>::infinity())
+    return leave_row(r, scores, columns, s);
+  const Vector from = hn::Set(Floats(), largest);
+  Vector sum = hn::Zero(Floats());
+  IntegerVector bits = hn::Zero(Integers());
+  for (int64_t i = 0; i < columns; i += kStep) {
+    const Vector e = exp_of_score(hn::Sub(load(scores + i), from));
+    const Vector weight = hn::Mul(e, load(value_scales + i));
+    sum = hn::Add(sum, e);
+    bits = hn::Max(bits, size_bits(weight));
+    hn::StoreU(weight, Floats(), scores + i);
+  }
+  const Vector counted = exp_of_score(hn::Set(Floats(), largest - s.maximum[r]));
+  float* sums = s.sums + r * kPanel;
+  hn::StoreU(hn::MulAdd(sum, counted, load(sums)), Floats(), sums);
+  const float top = largest_size(bits), factor = kMostWeight / top;
+  auto* words = reinterpret_cast<int16_t*>(scores);
+  if (!std::isfinite(factor) || !std::isfinite(top)) {
+    std::fill_n(words, columns, int16_t{0});
+    if (!std::isfinite(top)) s.weight_scales[r] = NAN;
+    return;
+  }
+  const Vector f = hn::Set(Floats(), factor);
+  for (int64_t i = 0; i < columns; i += kStep) store_words(hn::Mul(load(scores + i), f), words + i);
+  s.weight_scales[r] = hn::GetLane(counted) * (top / kMostWeight);
+}
+
+using Numbers = AttentionNumbers;
+
+// Scores of some of a block's queries and their largest, by lanes.
+template <Numbers kNumbers>
+void score_keys(const AttentionProblem& p, const PackedHead& head, Rows rows, const KeyBlock& keys, const Scratch& s) {
+  if constexpr (kNumbers == Numbers::kFloats) {
+    return multiply_keys<Product::kLargest>(p, head, rows, keys.first, keys.columns, s);
+  }
+  float* largest = s.largest + rows.first * kPanel;
+  const Vector none = hn::Set(Floats(), -std::numeric_limits<float>::infinity());
+  for (int64_t r = 0; r < rows.count; ++r) hn::StoreU(none, Floats(), largest + r * kPanel);
+  const int64_t lanes = pairs(p.key_width);
+  for (int64_t j = 0; j < keys.columns; j += kPanel)
+    multiply_words<Product::kLargest, kNumbers>(s.queries + rows.first * p.key_width, p.key_width, rows.count, lanes,
+                                                {head.keys + (keys.first + j) * lanes, kPanel},
+                                                {{s.scores + rows.first * kKeys + j, kKeys, largest},
+                                                 s.query_scales + rows.first,
+                                                 head.key_scales + keys.first + j});
+}
+
+// Adds weighted values of one block of keys to the context.
+template <Numbers kNumbers>
+void add_values(const AttentionProblem& p, int64_t rows, const PackedHead& head, const KeyBlock& keys,
+                const Scratch& s) {
+  const int64_t wide = padded_width(p);
+  for (int64_t f = 0; f < wide; f += kPanel) {
+    const Panel values{head.value(f, keys.first), head.value_stride};
+    if constexpr (kNumbers == Numbers::kFloats) {
+      multiply<Product::kAdd>(s.scores, kKeys, rows, keys.keys, values, {s.context + f, wide});
+    } else {
+      multiply_words<Product::kAdd, kNumbers>(s.scores, kKeys, rows, pairs(keys.keys), values,
+                                              {{s.context + f, wide}, s.weight_scales});
+    }
+  }
+}
+
 // Adds what one block of keys gives to the context.
-template <class T>
+template <class T, Numbers kNumbers>
 void attend_keys(const AttentionProblem& p, const Block& block, const PackedHead& head, const KeyRange* ranges,
                  const KeyBlock& keys, const Scratch& s) {
   constexpr int64_t kAhead = 8;
@@ -100,19 +185,21 @@ void attend_keys(const AttentionProblem& p, const Block& block, const PackedHead
   for (int64_t r = 0; r < kAhead; ++r) fetch_mask<T>(p, block, block.first + r, keys.first, keys.keys);
   for (int64_t start = 0; start < block.count; start += kTogether) {
     const Rows rows{start, std::min(kTogether, block.count - start)};
-    multiply_keys<Product::kLargest>(p, head, rows, keys.first, keys.columns, s);
+    score_keys<kNumbers>(p, head, rows, keys, s);
     for (int64_t r = start; r < start + rows.count; ++r) {
       fetch_mask<T>(p, block, block.first + r + kAhead, keys.first, keys.keys);
       const float largest =
           final && ranges[r].first <= keys.first && ranges[r].last >= end
               ? hn::GetLane(hn::MaxOfLanes(Floats(), load(s.largest + r * kPanel)))
               : finish_scores<T>(p, block, block.first + r, ranges[r], keys.first, keys.columns, s.scores + r * kKeys);
-      exponentiate_row(r, largest, keys.columns, wide, s);
+      if constexpr (kNumbers == Numbers::kFloats) {
+        exponentiate_row(r, largest, keys.columns, wide, s);
+      } else {
+        weigh_row(r, largest, head.value_scales + keys.first, keys.columns, wide, s);
+      }
     }
   }
-  for (int64_t f = 0; f < wide; f += kPanel)
-    multiply<Product::kAdd>(s.scores, kKeys, block.count, keys.keys, {head.value(f, keys.first), head.value_stride},
-                            {s.context + f, wide});
+  add_values<kNumbers>(p, block.count, head, keys, s);
 }
 
 // Writes a row of the context. Gives false if it isn't finite: perhaps only by a value that the query doesn't see.
@@ -130,19 +217,20 @@ bool write_context(float* from, int64_t n, float factor, T* to) {
 }
 
 // One block of queries against all keys that it sees. See attention_blocks.h.
-template <class T>
+template <class T, Numbers kNumbers = Numbers::kFloats>
 void attend(const AttentionProblem& p, Block block, const PackedHead& head, uint8_t* left_over, const Scratch& s) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const int64_t wide = padded_width(p);
   KeyRange ranges[kQueries];
   const KeyRange all = see_keys(p, block, ranges);
   load_queries<T>(p, block, s);
+  if constexpr (kNumbers != Numbers::kFloats) round_queries(p, block.count, s);
   std::fill_n(s.context, block.count * wide, 0.0F);
   std::fill_n(s.maximum, block.count, -kInfinity);
   std::fill_n(s.sums, block.count * kPanel, 0.0F);
   for (int64_t first = all.first / kPanel * kPanel; first < all.last; first += kKeys) {
     const int64_t keys = std::min(kKeys, all.last - first);
-    attend_keys<T>(p, block, head, ranges, {first, keys, panels(keys) * kPanel}, s);
+    attend_keys<T, kNumbers>(p, block, head, ranges, {first, keys, panels(keys) * kPanel}, s);
   }
   for (int64_t r = 0; r < block.count; ++r) s.factor[r] = 1 / sum_of(load(s.sums + r * kPanel));
   if (shows_scores(p)) {
@@ -159,9 +247,21 @@ void attend(const AttentionProblem& p, Block block, const PackedHead& head, uint
   }
 }
 
+AttentionNumbers fastest_numbers() {
+  if constexpr (!kHasWords) return Numbers::kFloats;
+  return has_vnni() ? Numbers::kVnniWords : Numbers::kWords;
+}
+
 void attend_float(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left,
                   const Scratch& s) {
-  attend<float>(p, block, head, left, s);
+  switch (p.numbers) {
+    case Numbers::kFloats:
+      return attend<float>(p, block, head, left, s);
+    case Numbers::kWords:
+      return attend<float, Numbers::kWords>(p, block, head, left, s);
+    case Numbers::kVnniWords:
+      return attend<float, Numbers::kVnniWords>(p, block, head, left, s);
+  }
 }
 void attend_half(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left,
                  const Scratch& s) {
@@ -182,9 +282,12 @@ HWY_AFTER_NAMESPACE();
 namespace attune {
 namespace blocked {
 
+HWY_EXPORT(fastest_numbers);
 HWY_EXPORT(attend_float);
 HWY_EXPORT(attend_half);
 HWY_EXPORT(attend_brain);
+
+AttentionNumbers fastest_numbers() { return HWY_DYNAMIC_DISPATCH(fastest_numbers)(); }
 
 void attend(const AttentionProblem& p, const Block& block, const PackedHead& head, uint8_t* left_over,
             const Scratch& s) {

@@ -1,6 +1,8 @@
 // Blocks of queries against packed keys and values of one head. Internal to attention_blocked.h.
 #pragma once
 
+#include <cstdint>
+
 #include "ops/support/attention_problem.h"
 
 namespace attune::blocked {
@@ -9,39 +11,63 @@ constexpr int64_t kPanel = 32;         // columns of a packed panel, in floats
 constexpr int64_t kQueries = 48;       // rows of a block
 constexpr int64_t kKeys = 4 * kPanel;  // keys of a block
 
+// Products of rounded operands are of words, two of which share a lane: neighbouring numbers of a query and a key, a
+// column's values of neighbouring keys. A query, a key, a value and a query's weights of a block of keys have a scale
+// each, so that no row depends on keys that it doesn't see. Sums fit in 32 bits: over a row of queries and keys, and
+// over a block of keys of weights and values.
+constexpr int64_t kMostRounded = 512;  // numbers of a row
+constexpr float kMostWeight = 16383, kMostValue = 1023;
+static_assert(16383LL * 1023 * kKeys <= INT32_MAX);
+constexpr float most_of_key(int64_t width) { return width <= 128 ? 4095.0F : 2047.0F; }
+static_assert(4095LL * 4095 * 128 <= INT32_MAX && 2047LL * 2047 * kMostRounded <= INT32_MAX);
+
+constexpr int64_t pairs(int64_t n) { return (n + 1) / 2; }
+// The lanes of a row of `n` numbers.
+inline int64_t row_lanes(const AttentionProblem& p, int64_t n) { return p.rounded() ? pairs(n) : n; }
+
 constexpr int64_t panels(int64_t n) { return (n + kPanel - 1) / kPanel; }
 
 constexpr int64_t padded_width(const AttentionProblem& p) { return panels(p.value_width) * kPanel; }
 
-// Keys and values of key/value head g of batch b, for products by panels.
+// Keys and values of key/value head g of batch b, for products by panels. Rounded ones are pairs of words in the place
+// of floats, half as many.
 struct PackedHead {
   float* keys;                     // panels(Tk) panels (Ek, kPanel): keys are columns
   float* packed_values = nullptr;  // panels(F) panels (Tk, kPanel); null: values are read where they lie
   const float* values;
-  int64_t value_stride, value_panel_stride;  // from value to value, from panel to panel
+  int64_t value_stride, value_panel_stride;  // from value (or two) to value, from panel to panel
+  bool rounded;
+  float* key_scales = nullptr;  // of each key and value, if rounded
+  float* value_scales = nullptr;
 
   // True if values needn't be packed: floats in rows at equal distances that fill their panels. Rows across cache lines
   // cost more than packing where there are many queries.
   static bool reads_values(const AttentionProblem& p) {
     constexpr int64_t kManyQueries = 512;
     const HeadsView& v = values_view(p);
-    return p.memory_type == DataType::kFloat && p.value_width % kPanel == 0 && !v.index &&
+    return !p.rounded() && p.memory_type == DataType::kFloat && p.value_width % kPanel == 0 && !v.index &&
            (p.values[0].length == 0 || p.values[1].length == 0) && (p.query_length < kManyQueries || fills_lines(v));
   }
   static size_t numbers(const AttentionProblem& p) {
-    return static_cast<size_t>(panels(p.key_length) * kPanel * p.key_width +
-                               (reads_values(p) ? 0 : padded_width(p) * p.key_length));
+    const int64_t padded_keys = panels(p.key_length) * kPanel;
+    return static_cast<size_t>(padded_keys * row_lanes(p, p.key_width) + (p.rounded() ? 2 * padded_keys : 0) +
+                               (reads_values(p) ? 0 : padded_width(p) * row_lanes(p, p.key_length)));
   }
-  PackedHead(const AttentionProblem& p, int64_t b, int64_t g, float* memory) : keys(memory) {
+  PackedHead(const AttentionProblem& p, int64_t b, int64_t g, float* memory) : keys(memory), rounded(p.rounded()) {
     if (reads_values(p)) {
       const HeadsView& v = values_view(p);
       values = v.row<float>(b, g, 0);
       value_stride = v.row_stride;
       value_panel_stride = kPanel;
     } else {
-      values = packed_values = memory + panels(p.key_length) * kPanel * p.key_width;
+      const int64_t padded_keys = panels(p.key_length) * kPanel;
+      values = packed_values = memory + padded_keys * row_lanes(p, p.key_width);
       value_stride = kPanel;
-      value_panel_stride = p.key_length * kPanel;
+      value_panel_stride = row_lanes(p, p.key_length) * kPanel;
+      if (rounded) {
+        key_scales = packed_values + padded_width(p) / kPanel * value_panel_stride;
+        value_scales = key_scales + padded_keys;
+      }
     }
   }
   static const HeadsView& values_view(const AttentionProblem& p) { return p.values[p.values[0].length == 0 ? 1 : 0]; }
@@ -51,8 +77,10 @@ struct PackedHead {
     return reinterpret_cast<uintptr_t>(v.data) % kLine == 0 && v.row_stride % kFloats == 0 &&
            v.head_stride % kFloats == 0 && v.batch_stride % kFloats == 0;
   }
-  // Number `f`, the first of a panel, of value i.
-  const float* value(int64_t f, int64_t i) const { return values + f / kPanel * value_panel_stride + i * value_stride; }
+  // Number `f`, the first of a panel, of value i (an even one, if rounded).
+  const float* value(int64_t f, int64_t i) const {
+    return values + f / kPanel * value_panel_stride + (rounded ? i / 2 : i) * value_stride;
+  }
 };
 
 // Memory of one thread.
@@ -64,9 +92,12 @@ struct Scratch {
   float* sums;     // (kQueries, kPanel): of exponentials, by lanes of a vector
   float* largest;  // (kQueries, kPanel): scores of one block of keys, by lanes
   float* factor;   // kQueries: 1 / the whole sum
+  // Rounded, kQueries each: scales of queries, and of weights for one block of keys; `scores` and `queries` hold pairs
+  // of words then.
+  float *query_scales, *weight_scales;
 
   static size_t numbers(const AttentionProblem& p) {
-    return static_cast<size_t>((kQueries * (kKeys + padded_width(p) + p.key_width + 2 * kPanel + 2) + 15) / 16 * 16);
+    return static_cast<size_t>((kQueries * (kKeys + padded_width(p) + p.key_width + 2 * kPanel + 4) + 15) / 16 * 16);
   }
   Scratch(const AttentionProblem& p, float* memory) {
     scores = memory;
@@ -74,7 +105,9 @@ struct Scratch {
     queries = context + kQueries * padded_width(p);
     maximum = queries + kQueries * p.key_width;
     factor = maximum + kQueries;
-    sums = factor + kQueries;
+    query_scales = factor + kQueries;
+    weight_scales = query_scales + kQueries;
+    sums = weight_scales + kQueries;
     largest = sums + kQueries * kPanel;
   }
 };
@@ -90,6 +123,9 @@ inline bool shows_scores(const AttentionProblem& p) {
   const AttentionWeights kind = p.config->weights;
   return p.weights && kind != AttentionWeights::kNormalized && kind != AttentionWeights::kHeadMean;
 }
+
+// Those whose products are fastest with the instruction set in use.
+AttentionNumbers fastest_numbers();
 
 // Packs keys and values [0, last) of key/value head g of batch b.
 void pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& head);

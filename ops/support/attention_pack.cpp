@@ -4,9 +4,11 @@
 #include "hwy/foreach_target.h"  // compiles this file once per instruction set
 //
 #include <algorithm>
+#include <cstring>
 
 #include "ops/support/attention_blocks.h"
 #include "ops/support/attention_vectors-inl.h"
+#include "ops/support/attention_words-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attune {
@@ -15,8 +17,6 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using namespace attention_vectors::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
-
-constexpr size_t kLanes = hn::MaxLanes(Floats());
 
 // Calls f(row, i) for keys or values [0, last) of head h.
 template <class T, class F>
@@ -95,8 +95,60 @@ void pack_values(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, 
   });
 }
 
+// Keys [0, last) of a head as columns of pairs of words.
+template <class T>
+void round_keys(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& s) {
+  const int64_t lanes = pairs(p.key_width), end = panels(last) * kPanel;
+  const float most = most_of_key(p.key_width);
+  HWY_ALIGN int16_t four[4][kMostRounded] = {};
+  // Four keys from `first` on, of which `four` holds those that are there.
+  const auto store = [&](int64_t first) {
+    float* const to = s.keys + first / kPanel * kPanel * lanes + first % kPanel;
+    const auto lane = [&](int64_t r, int64_t e) { return reinterpret_cast<const float*>(four[r]) + e; };
+    int64_t e = 0;
+    for (; e + 4 <= lanes; e += 4) transpose_four({lane(0, e), lane(1, e), lane(2, e), lane(3, e)}, to + e * kPanel);
+    for (; e < lanes; ++e)
+      for (int64_t r = 0; r < 4; ++r) std::memcpy(to + e * kPanel + r, lane(r, e), sizeof(float));
+  };
+  for_each_row<T>(p.keys, b, g, last, [&](const T* row, int64_t i) {
+    s.key_scales[i] = round_row(row, p.key_width, most, four[i % 4]);
+    if (i % 4 == 3) store(i - 3);
+  });
+  std::fill(s.key_scales + last, s.key_scales + end, 0.0F);
+  for (int64_t i = last; i < end; ++i) {
+    std::fill_n(four[i % 4], 2 * lanes, int16_t{0});
+    if (i % 4 == 3) store(i - 3);
+  }
+}
+
+// Values [0, last) of a head: lanes hold a column's words of two keys.
+template <class T>
+void round_values(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& s) {
+  HWY_ALIGN int16_t two[2][kMostRounded] = {};
+  const auto store = [&](int64_t first) {
+    for (int64_t f = 0; f < padded_width(p); f += kPanel) {
+      float* const to = s.packed_values + f / kPanel * s.value_panel_stride + first / 2 * kPanel;
+      for (int64_t c = 0; c < kPanel; c += static_cast<int64_t>(kLanes))
+        store_pairs(two[0] + f + c, two[1] + f + c, to + c);
+    }
+  };
+  for_each_row<T>(p.values, b, g, last, [&](const T* row, int64_t i) {
+    s.value_scales[i] = round_row(row, p.value_width, kMostValue, two[i % 2]);
+    if (i % 2 == 1) store(i - 1);
+  });
+  std::fill(s.value_scales + last, s.value_scales + panels(last) * kPanel, 0.0F);
+  if (last % 2 == 1) {
+    std::fill_n(two[1], p.value_width, int16_t{0});
+    store(last - 1);
+  }
+}
+
 template <class T>
 void pack(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& s) {
+  if (s.rounded) {
+    round_keys<T>(p, b, g, last, s);
+    return round_values<T>(p, b, g, last, s);
+  }
   pack_keys<T>(p, b, g, last, s);
   if (s.packed_values) pack_values<T>(p, b, g, last, s);
 }

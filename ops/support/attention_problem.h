@@ -66,7 +66,12 @@ struct AttentionOperands {
   bool pads_short_mask = false;  // a mask shorter than Tk excludes the rest (the standard operator from 24 on)
   // The standard operator with lengths: query 0 is at key_lengths - Tq.
   bool queries_end_at_length = false;
+  bool may_round = false;  // operands of products to integers
 };
+
+// What the products of many queries are of: floats, or operands rounded to words, two products of which are added at
+// once (vpmaddwd and vpaddd, or vpdpwssd).
+enum class AttentionNumbers { kFloats, kWords, kVnniWords };
 
 struct AttentionProblem {
   const AttentionConfig* config = nullptr;
@@ -87,6 +92,7 @@ struct AttentionProblem {
   bool queries_end_at_length = false;
   const int64_t* position = nullptr;  // B*H values, or null: 0
   uint32_t draw = 0;
+  AttentionNumbers numbers = AttentionNumbers::kFloats;  // see rounded_numbers()
   const std::byte* w_score = nullptr;
   const std::byte* b_score = nullptr;
 
@@ -95,6 +101,7 @@ struct AttentionProblem {
   std::byte* weights = nullptr;      // (B, H or 1, Tq, Tk)
   int64_t* next_position = nullptr;  // B*H
 
+  bool rounded() const { return numbers != AttentionNumbers::kFloats; }
   // The position of query 0 on the key axis, within bounds that sums don't overflow.
   int64_t query_start(int64_t b) const {
     constexpr int64_t kFar = int64_t{1} << 60;

@@ -96,6 +96,7 @@ AttentionOutputs run_attention(const AttentionConfig& config, AttentionOperands&
     out.next_position = Tensor::allocate(DataType::kInt64, {b, h}, pool);
     p.next_position = out.next_position.mutable_data<int64_t>();
   }
+  if (operands.may_round) p.numbers = rounded_numbers(p);
   attend(p, pool);
   if (wanted.present_key) out.present_key = std::move(keys);
   if (wanted.present_value) out.present_value = std::move(values);
