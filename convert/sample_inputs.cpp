@@ -6,9 +6,11 @@
 #include <cmath>
 #include <optional>
 #include <random>
+#include <set>
 #include <unordered_set>
 
 #include "graph/error.h"
+#include "passes/comparisons.h"
 
 namespace attune {
 namespace {
@@ -76,6 +78,19 @@ void bind_convolution(const Value& input, Dims& dims) {
   }
 }
 
+// What elements of the input are compared with, ascending, within the range of small ids.
+std::vector<int64_t> compared_numbers(const Value& input) {
+  constexpr double kLargest = 1 << 24;
+  std::set<int64_t> numbers;
+  for (const Use& comparison : comparisons_of(input)) {
+    const auto number = compared_with(comparison);
+    // Two inputs, or two positions of one, are compared: a few numbers are met often.
+    if (!number) numbers.insert({1, 2});
+    if (number && std::abs(*number) < kLargest) numbers.insert(static_cast<int64_t>(*number));
+  }
+  return {numbers.begin(), numbers.end()};
+}
+
 SampleInput describe(const Value& input) {
   const TensorType& t = input.tensor_type();
   const std::string name(input.name());
@@ -104,6 +119,9 @@ SampleInput describe(const Value& input) {
   } else {
     s.role = s.dims.empty() ? InputRole::kNumber : s.dims.size() == 1 ? InputRole::kLengths : InputRole::kMask;
   }
+  if (s.role == InputRole::kIndex || s.role == InputRole::kMask) s.compared = compared_numbers(input);
+  if (s.role == InputRole::kIndex) std::erase_if(s.compared, [&](int64_t id) { return id < 0 || id >= s.bound; });
+  if (s.compared == std::vector<int64_t>{0} && s.role == InputRole::kMask) s.compared.clear();  // as 0 or 1 are
   return s;
 }
 
@@ -126,6 +144,18 @@ std::vector<bool> mask_row(int64_t size, Padding padding, std::mt19937_64& rng) 
       row[rng() % row.size()] = true;
   }
   return row;
+}
+
+// The element of a row that is kept or not: one of the numbers that the graph looks for, or none of them.
+int64_t id_for(bool kept, const SampleInput& input, std::mt19937_64& rng) {
+  const std::vector<int64_t>& marks = input.compared;
+  if (!kept) return marks[rng() % marks.size()];
+  const int64_t bound = input.role == InputRole::kIndex ? input.bound : marks.back() + 4;
+  for (int tries = 0; tries < 16; ++tries) {
+    const auto id = static_cast<int64_t>(rng() % static_cast<uint64_t>(std::max<int64_t>(1, bound)));
+    if (!std::binary_search(marks.begin(), marks.end(), id)) return id;
+  }
+  return marks.front();
 }
 
 void store(Tensor& t, int64_t i, double value) {
@@ -198,11 +228,17 @@ std::map<std::string, Datum, std::less<>> make_sample(const std::vector<SampleIn
     }
     Tensor t = Tensor::allocate(input.type, shape);
     const int64_t count = t.count();
-    if (input.role == InputRole::kMask && !shape.empty()) {
+    const bool ids = !input.compared.empty();
+    if ((input.role == InputRole::kMask || ids) && !shape.empty()) {
       const int64_t width = shape.back();
       for (int64_t r = 0; width > 0 && r < count / width; ++r) {
         const auto row = mask_row(width, choice.padding, rng);
-        for (int64_t c = 0; c < width; ++c) store(t, r * width + c, row[static_cast<size_t>(c)] ? 1 : 0);
+        // Whether attention sees the numbers that a mask is compared with, or the others: each in turn.
+        const bool turned = ids && input.role == InputRole::kMask && r % 2 == 1;
+        for (int64_t c = 0; c < width; ++c) {
+          const bool kept = row[static_cast<size_t>(c)] != turned;
+          store(t, r * width + c, static_cast<double>(ids ? id_for(kept, input, rng) : static_cast<int64_t>(kept)));
+        }
       }
     } else {
       for (int64_t i = 0; i < count; ++i) {

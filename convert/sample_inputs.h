@@ -17,7 +17,7 @@ enum class Padding { kNone, kRight, kLeft, kScattered };
 enum class InputRole {
   kFloat,    // any numbers
   kIndex,    // looks rows of a table up: values below `bound`
-  kMask,     // 0 or 1 per position; no row is empty
+  kMask,     // 0 or 1 per position; no row is empty. Or ids, where the graph compares with other numbers than 0
   kLengths,  // rank 1 integers that aren't looked up: numbers of positions
   kNumber,   // an integer scalar
   kFlag      // a bool of one element
@@ -28,7 +28,8 @@ struct SampleInput {
   InputRole role = InputRole::kFloat;
   DataType type = DataType::kFloat;
   Dims dims;
-  int64_t bound = 0;  // kIndex: rows of the smallest table
+  int64_t bound = 0;              // kIndex: rows of the smallest table
+  std::vector<int64_t> compared;  // kIndex, kMask: numbers that the graph compares with, as the id of padding
 };
 
 // The inputs of the model that have no default. Throws Error(kUnsupported) for what can't be made up: no rank, or a

@@ -37,13 +37,32 @@ bool foldable(const Node& n, int64_t opset) {
   return op && op->prepare && op->deterministic;
 }
 
-bool small_enough(const Node& n, const std::vector<Datum>& results) {
-  size_t before = 0, after = 0;
+// Bytes of the constants that only `n` reads, or of an always allowed result.
+size_t allowed_bytes(const Node& n) {
+  size_t before = 0;
   for (const Value* v : n.inputs())
     if (v && v->uses().size() == 1) before += v->constant()->bytes();
+  return std::max(before, kAlwaysAllowedBytes);
+}
+
+// False if inference knows that the results are larger: then they needn't be computed.
+bool may_be_small(const Node& n) {
+  double bytes = 0;
+  for (size_t i = 0; i < n.output_count(); ++i) {
+    const Value* v = n.output(i);
+    if (!v || !v->tensor_type().shape) continue;
+    double count = 1;
+    for (const Dim& d : *v->tensor_type().shape) count *= static_cast<double>(d.constant().value_or(1));
+    bytes += count * static_cast<double>(storage_bytes(v->element_type(), 8)) / 8;
+  }
+  return bytes <= static_cast<double>(allowed_bytes(n));
+}
+
+bool small_enough(const Node& n, const std::vector<Datum>& results) {
+  size_t after = 0;
   for (const Datum& d : results)
     if (d.kind() == Datum::Kind::kTensor) after += d.tensor().bytes();
-  return after <= kAlwaysAllowedBytes || after <= before;
+  return after <= allowed_bytes(n);
 }
 
 class Folder {
@@ -64,7 +83,7 @@ class Folder {
       if (Tensor t = constant_node_value(n); t.defined()) replace(graph, n, {Datum(std::move(t))});
       return;
     }
-    if (!foldable(n, model_.opset(n.domain()))) return;
+    if (!foldable(n, model_.opset(n.domain())) || !may_be_small(n)) return;
     std::vector<Datum> inputs;
     for (const Value* v : n.inputs()) inputs.push_back(v ? Datum(*v->constant()) : Datum());
     std::vector<Datum> results;

@@ -2,6 +2,8 @@
 // concatenations
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "passes/attention_node.h"
 #include "passes/passes.h"
 
@@ -26,6 +28,10 @@ Outcome rewrite(const Match& m, Builder& b) {
   const Node& before = *m.node("attention");
   AttentionParts parts(before);
   if (parts.inputs[kAttentionPastKey]) return m.refuse("attention", "has a past already");
+  const auto window = before.attr_ints("window");
+  const bool bounded = std::any_of(window.begin(), window.end(), [](int64_t side) { return side >= 0; });
+  if (!parts.inputs[kAttentionQueryPosition] && (before.attr_int("causal", 0) != 0 || bounded))
+    return m.refuse("attention", "causal or a window count from the first key, which with a past they would not");
   for (const char* name : {"past key", "past value", "new key", "new value"})
     if (m[name]->tensor_type().rank() != 4)
       return m.refuse(name, fmt::format("expected rank 4, found {}", m[name]->type().to_string()));

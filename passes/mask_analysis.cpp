@@ -6,6 +6,8 @@
 #include <cmath>
 #include <functional>
 
+#include "passes/comparisons.h"
+
 namespace attune {
 
 Dim index_symbol(size_t axis) { return Dim::symbol(fmt::format("@{}", axis)); }
@@ -137,6 +139,15 @@ class Analyzer {
     return false;
   }
 
+  // True if a comparison may tell 1 from another number that isn't 0: ids or segments, and the comparison is the mask.
+  static bool tells_numbers_apart(const Value& v) {
+    const std::vector<Use> all = comparisons_of(v);
+    return std::any_of(all.begin(), all.end(), [](const Use& u) {
+      const auto number = compared_with(u);
+      return !u.node->is("Equal") || !number || *number != 0;
+    });
+  }
+
   static bool all_known(const Dims& at) {
     return std::all_of(at.begin(), at.end(), [](const Dim& d) { return d.known(); });
   }
@@ -144,7 +155,8 @@ class Analyzer {
   // An element of a mask of 0 and 1, or a length or position.
   Element input(const Value& v, const Dims& at) {
     const DataType type = v.element_type();
-    if (type != DataType::kBool && (!is_integer(type) || at.size() < 2 || selects_rows(v))) return {};
+    if (type != DataType::kBool && (!is_integer(type) || at.size() < 2 || selects_rows(v) || tells_numbers_apart(v)))
+      return {};
     if (!all_known(at)) return {};
     return {{}, make_node({&v, at, {}}, make_leaf(1), make_leaf(0))};
   }
