@@ -42,7 +42,7 @@ std::vector<SampleChoice> usual_choices(const std::vector<SampleInput>& inputs,
   const auto any = [&](InputRole role) {
     return std::any_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.role == role; });
   };
-  const bool masks = any(InputRole::kMask), flags = any(InputRole::kFlag);
+  const bool masks = has_padding(inputs), flags = any(InputRole::kFlag);
   constexpr std::array<std::array<int64_t, 2>, 4> kSizes = {
       {{1, 0}, {5, 2}, {2, 1}, {9, 3}}};  // size of symbol k: first + second k
   std::vector<SampleChoice> out;

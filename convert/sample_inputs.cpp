@@ -210,6 +210,11 @@ std::vector<std::string> sample_symbols(const std::vector<SampleInput>& inputs) 
   return out;
 }
 
+bool has_padding(const std::vector<SampleInput>& inputs) {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const SampleInput& i) { return i.role == InputRole::kMask || !i.compared.empty(); });
+}
+
 std::map<std::string, Datum, std::less<>> make_sample(const std::vector<SampleInput>& inputs,
                                                       const SampleChoice& choice) {
   std::map<std::string, Datum, std::less<>> out;

@@ -38,6 +38,9 @@ std::vector<SampleInput> sample_inputs(const Model& model);
 // The symbols of their dimensions, in order of first use.
 std::vector<std::string> sample_symbols(const std::vector<SampleInput>& inputs);
 
+// Whether some input has positions of padding: masks, and ids that are compared.
+bool has_padding(const std::vector<SampleInput>& inputs);
+
 struct SampleChoice {
   std::map<std::string, int64_t, std::less<>> sizes;  // of every symbol
   Padding padding = Padding::kNone;

@@ -259,7 +259,7 @@ class Comparison {
   // False if the source refuses the inputs, which is noted if asked for.
   bool compare(const SampleChoice& choice, bool note_refusal = true) {
     VerifiedCase c;
-    c.sizes = describe(choice, symbols_, has(InputRole::kMask), has(InputRole::kFlag));
+    c.sizes = describe(choice, symbols_, has_padding(inputs_), has(InputRole::kFlag));
     ++v_.tried;
     const double start = processor_seconds();
     TensorMap sample;
