@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 struct Options {
-  std::string source, output, report, target = "attune", weights_type, kv_type, activations = "int8";
+  std::string source, output, report, target = "attune", weights_type, kv_type, activations;
   std::vector<std::string> weights;
   bool explain = false, no_verify = false, add_cache = false, json = false;
   std::optional<double> tolerance;
@@ -143,13 +143,17 @@ void check_report(const Options& o) {
 
 // Options that would do nothing.
 void check_options(const CLI::App& command, const Options& o) {
-  const auto refuse = [&](const char* option, bool useless, const char* expected) {
+  const auto refuse = [&](const char* option, bool useless, std::string_view expected) {
     if (useless && command.count(option) > 0)
       throw Error(Error::Kind::kInvalidArgument, fmt::format("{}: expected {}", option, expected));
   };
   refuse("--weights-group", o.weights_type != "int4", "--weights-type int4 with it");
-  refuse("--activations", o.activations == "int8" && o.weights_type != "int8" && o.weights_type != "int4",
-         "--weights-type int8 or int4 with int8");
+  refuse("--activations", o.weights_type.empty(), "--weights-type with it");
+  if (!o.weights_type.empty()) {
+    const std::string_view rounded = activations_of(weights_type_from_name(o.weights_type));
+    refuse("--activations", o.activations != "float" && o.activations != rounded,
+           fmt::format("float or {} with --weights-type {}", rounded, o.weights_type));
+  }
   refuse("--tolerance", o.no_verify, "it without --no-verify");
 }
 
@@ -161,7 +165,7 @@ int run(const CLI::App& command, const Options& o) {
   options.passes.max_rewrites = o.max_rewrites;
   if (!o.weights_type.empty()) options.weights.type = weights_type_from_name(o.weights_type);
   options.weights.group = o.weights_group;
-  options.weights.int8_activations = o.activations == "int8";
+  options.weights.rounded_activations = o.activations != "float";
   if (!o.kv_type.empty()) options.cache_type = cache_type_from_name(o.kv_type);
   options.verify = !o.no_verify;
   options.alignment_weights = o.weights;
@@ -210,8 +214,9 @@ Action add_convert(CLI::App& command) {
   command.add_option("--weights-group", o->weights_group, "int4: rows that share a scale: 32, 64 (default) or 128");
   command
       .add_option("--activations", o->activations,
-                  "int8 (default): products with int8 and int4 weights round their other operand to 8 bits, too; float")
-      ->check(CLI::IsMember({"int8", "float"}));
+                  "default: products with narrow weights round their other operand, too, with 16-bit weights to int16, "
+                  "with int8 and int4 to int8; float: they don't")
+      ->check(CLI::IsMember({"int8", "int16", "float"}));
   command
       .add_option(
           "--weights", o->weights,

@@ -287,6 +287,10 @@ WeightsType weights_type_from_name(std::string_view name) {
               fmt::format("weights type '{}': expected float16, bfloat16, int8 or int4", name));
 }
 
+std::string_view activations_of(WeightsType type) {
+  return type == WeightsType::kInt8 || type == WeightsType::kInt4 ? "int8" : "int16";
+}
+
 double rounding_tolerance(WeightsType type) {
   switch (type) {
     case WeightsType::kUnchanged:
@@ -322,7 +326,10 @@ StoredWeights store_weights(Model& model, const WeightsOptions& options) {
   }
   model.graph->erase_unused();
   model.graph->sort();
-  if (integers && options.int8_activations) model.metadata[std::string(kActivationsKey)] = "int8";
+  if (options.rounded_activations && result.count > 0) {
+    std::string& allowed = model.metadata[std::string(kActivationsKey)];
+    if (allowed != "int8") allowed = activations_of(options.type);
+  }
   return result;
 }
 

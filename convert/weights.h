@@ -10,13 +10,17 @@ namespace attune {
 
 enum class WeightsType { kUnchanged, kFloat16, kBFloat16, kInt8, kInt4 };
 
+// What attune.activations says (see ops/kernel.h) where the other operand of products with such weights may be rounded:
+// "int8" with int8 and int4, "int16" with 16-bit weights.
+std::string_view activations_of(WeightsType type);
+
 // "float16", "bfloat16", "int8", "int4". Throws Error(kInvalidArgument) for another name.
 WeightsType weights_type_from_name(std::string_view name);
 
 struct WeightsOptions {
   WeightsType type = WeightsType::kUnchanged;
-  int64_t group = 64;            // int4: 32, 64 or 128 rows share a scale
-  bool int8_activations = true;  // int8 and int4: attune may round the other operand of products to 8 bits, too
+  int64_t group = 64;               // int4: 32, 64 or 128 rows share a scale
+  bool rounded_activations = true;  // attune may round the other operand of products, too: see activations_of()
 };
 
 // Largest difference, relative to the largest value of an output, that rounding weights so may make: a bound for gross

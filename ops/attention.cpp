@@ -14,7 +14,9 @@ namespace {
 class AttentionKernel : public Kernel {
  public:
   AttentionKernel(const AttentionConfig& config, const KernelContext& context)
-      : config_(config), projections_(context), may_round_(context.options().int8_activations) {}
+      : config_(config),
+        projections_(context),
+        may_round_(context.options().activations == KernelOptions::Activations::kInt8) {}
 
   void run(KernelCall& call) const override {
     const auto [query, key, value] = projections_.run(call);

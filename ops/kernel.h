@@ -49,11 +49,13 @@ struct KernelOptions {
   bool pack_weights = true;  // false: keep weights as they are (less memory, slower)
   // Packed weights that outlive the process (see panel_store.h); null: packed when a plan is made.
   std::shared_ptr<PanelStore> panel_store;
-  // Products with int8 and int4 weights round their other operand to 8 bits: only where the model allows it, see below.
-  bool int8_activations = false;
+  // Products round their other operand, too: only where the model allows it, see below. kInt16: those with 16-bit
+  // weights, to 16 bits; kInt8: those, and to 8 bits those with int8 and int4 weights.
+  enum class Activations { kFloat, kInt16, kInt8 };
+  Activations activations = Activations::kFloat;
 };
 
-// Metadata of a model: "int8" allows int8_activations.
+// Metadata of a model: what it allows, "int16" or "int8".
 inline constexpr std::string_view kActivationsKey = "attune.activations";
 
 // What a kernel may know when it is made.

@@ -5,12 +5,20 @@
 namespace attune {
 namespace {
 
-// Rows and columns of a Linear's stored weights.
+// A Linear's weights, stored in fewer bits than float32.
+std::optional<Tensor> stored_weights(const Node& linear) {
+  const Value* weights = linear.input(1);
+  if (const auto m = stored_matrix(weights)) return m->values;
+  const Tensor* plain = weights ? weights->constant() : nullptr;
+  return plain && plain->rank() == 2 && is_half(plain->type()) ? std::optional(*plain) : std::nullopt;
+}
+
+// Their rows and columns.
 std::optional<std::pair<int64_t, int64_t>> stored_size(const Node& linear) {
-  const auto m = stored_matrix(linear.input(1));
-  if (!m || m->values.count() == 0) return std::nullopt;
+  const auto weights = stored_weights(linear);
+  if (!weights || weights->count() == 0) return std::nullopt;
   const bool transposed = linear.attr_int("transposed", 0) != 0;
-  return std::pair{m->values.dim(transposed ? 1 : 0), m->values.dim(transposed ? 0 : 1)};
+  return std::pair{weights->dim(transposed ? 1 : 0), weights->dim(transposed ? 0 : 1)};
 }
 
 // The first of two products, if `second` is the other one.

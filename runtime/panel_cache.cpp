@@ -55,7 +55,7 @@ fs::path own_binary() {
 // Tells sources of one model apart that are asked for in another order: sizes, and some of the values.
 uint64_t fingerprint(const PanelSource& source) {
   constexpr size_t kSample = 64;
-  const uint64_t form = (source.transposed ? 1U : 0U) + (source.int8_activations ? 2U : 0U);
+  const uint64_t form = (source.transposed ? 1U : 0U) + (source.rounded_activations ? 2U : 0U);
   uint64_t h = XXH3_64bits_withSeed(&source.group, sizeof source.group, form);
   for (const Tensor& t : source.tensors) {
     for (const int64_t n : t.shape()) h = XXH3_64bits_withSeed(&n, sizeof n, h);

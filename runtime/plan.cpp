@@ -41,10 +41,14 @@ std::shared_ptr<const Plan> Plan::compile(const Model& model, const PlanOptions&
     if (!plan->find_input(name))
       throw Error(Error::Kind::kInvalidArgument, fmt::format("fixed input '{}': the model has no such input", name));
 
+  using Activations = KernelOptions::Activations;
   KernelOptions kernels = options.kernels;
   if (const auto it = model.metadata.find(std::string(kActivationsKey)); it != model.metadata.end())
-    kernels.int8_activations = it->second == "int8";
-  const PreparedGraph prepared(model, options.fixed_inputs, kernels.int8_activations && kernels.pack_weights);
+    kernels.activations = it->second == "int8"    ? Activations::kInt8
+                          : it->second == "int16" ? Activations::kInt16
+                                                  : Activations::kFloat;
+  const bool rounds = kernels.activations != Activations::kFloat && kernels.pack_weights;
+  const PreparedGraph prepared(model, options.fixed_inputs, rounds);
   BuildState state{prepared, options, kernels, {}, {}};
   ProgramBuilder builder(state, prepared.graph());
   builder.prepare();

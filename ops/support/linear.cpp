@@ -19,16 +19,14 @@ bool LinearWeights::serves(const Tensor& weights) {
 
 namespace {
 
-PanelWeights pack(const ConstantWeights& w, bool int8_activations) {
-  if (w.scales.defined())
-    return PanelWeights::pack_quantized(w.values, w.transposed, w.scales, w.group, int8_activations);
-  return int8_activations ? PanelWeights::pack_int16(w.values, w.transposed)
-                          : PanelWeights::pack(w.values, w.transposed);
+PanelWeights pack(const ConstantWeights& w, bool rounds) {
+  if (w.scales.defined()) return PanelWeights::pack_quantized(w.values, w.transposed, w.scales, w.group, rounds);
+  return rounds ? PanelWeights::pack_int16(w.values, w.transposed) : PanelWeights::pack(w.values, w.transposed);
 }
 
-PanelWeights pack(const std::vector<ConstantWeights>& side_by_side, bool int8_activations) {
+PanelWeights pack(const std::vector<ConstantWeights>& side_by_side, bool rounds) {
   std::vector<PanelWeights> parts;
-  for (const ConstantWeights& w : side_by_side) parts.push_back(pack(w, int8_activations));
+  for (const ConstantWeights& w : side_by_side) parts.push_back(pack(w, rounds));
   if (parts.size() == 1) return std::move(parts.front());
   std::vector<const PanelWeights*> pointers;
   for (const PanelWeights& p : parts) pointers.push_back(&p);
@@ -89,7 +87,10 @@ LinearWeights::LinearWeights(const std::vector<ConstantWeights>& side_by_side, c
     return;
   }
   const ConstantWeights& first = side_by_side.front();
-  const bool rounds = options.int8_activations && (first.scales.defined() || is_half(first.values.type()));
+  using Activations = KernelOptions::Activations;
+  const bool rounds = first.scales.defined()
+                          ? options.activations == Activations::kInt8
+                          : options.activations != Activations::kFloat && is_half(first.values.type());
   PanelSource source{{}, transposed_, first.group, rounds};
   for (const ConstantWeights& w : side_by_side) {
     source.tensors.push_back(w.values);

@@ -293,41 +293,72 @@ HWY_INLINE VI round_to(VF v, float most, T* to) {
 #endif
 }
 
+// Largest size and sum of squares of some values.
+struct Sizes {
+  float most;  // infinite or NaN where one of them is
+  float squares;
+};
+
+HWY_INLINE Sizes sizes_of(const float* x, int64_t count, VF rest) {
+  const DF df;
+  const DI di;
+  constexpr auto lanes = static_cast<int64_t>(kLanes);
+  // The bits of a size order as sizes do, infinity and NaN on top.
+  const auto size = [&](VF v) HWY_ATTR { return hn::BitCast(di, hn::Abs(v)); };
+  VI largest[2] = {size(rest), hn::Zero(di)};
+  VF squares[2] = {hn::Mul(rest, rest), hn::Zero(df)};
+  const auto add = [&](size_t j, VF v) HWY_ATTR {
+    largest[j] = hn::Max(largest[j], size(v));
+    squares[j] = hn::MulAdd(v, v, squares[j]);
+  };
+  int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes)
+    for (size_t j = 0; j < 2; ++j) add(j, hn::LoadU(df, x + i + static_cast<int64_t>(j) * lanes));
+  if (i + lanes <= count) add(0, hn::LoadU(df, x + i));
+  return {hn::GetLane(hn::BitCast(df, hn::MaxOfLanes(di, hn::Max(largest[0], largest[1])))),
+          hn::GetLane(hn::SumOfLanes(df, hn::Add(squares[0], squares[1])))};
+}
+
+// What the values of a block are multiplied with before they are rounded.
+template <class T>
+float rounding_factor(const Sizes& s) {
+  if constexpr (sizeof(T) == 1) return 127.0F / s.most;
+  // The bound of the norm is all that is known where squares leave the range of floats.
+  const float norm = s.most > 1e-15F && s.most < 1e18F
+                         ? std::sqrt(s.squares)
+                         : s.most * std::sqrt(static_cast<float>(PanelWeights::kMostActivationBlock));
+  return std::min(PanelWeights::kInt16Most / s.most, PanelWeights::kInt16Norm / norm);
+}
+
 // One block of a row: gives the scale and the sum of the values. What isn't finite makes the scale NaN.
 template <class T>
 float quantize_block(const float* x, int64_t count, T* to, int32_t* sum) {
-  constexpr float kMost = sizeof(T) == 1 ? 127.0F : 4095.0F;
+  constexpr float kMost = sizeof(T) == 1 ? 127.0F : PanelWeights::kInt16Most;
   const DF df;
   const DI di;
   constexpr auto lanes = static_cast<int64_t>(kLanes);
   HWY_ALIGN float rest[kPanel] = {};
   std::copy(x + count / lanes * lanes, x + count, rest);
-  // The bits of a size order as sizes do, infinity and NaN on top.
-  const auto size = [&](VF v) HWY_ATTR { return hn::BitCast(di, hn::Abs(v)); };
-  VI largest[2] = {size(hn::Load(df, rest)), hn::Zero(di)};
-  int64_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes)
-    for (size_t j = 0; j < 2; ++j)
-      largest[j] = hn::Max(largest[j], size(hn::LoadU(df, x + i + static_cast<int64_t>(j) * lanes)));
-  if (i + lanes <= count) largest[0] = hn::Max(largest[0], size(hn::LoadU(df, x + i)));
-  const float most = hn::GetLane(hn::BitCast(df, hn::MaxOfLanes(di, hn::Max(largest[0], largest[1]))));
+  const Sizes sizes = sizes_of(x, count, hn::Load(df, rest));
+  const float factor = rounding_factor<T>(sizes);
   // Not finite: the scale says so. So small that its inverse is infinite: zero.
-  if (!std::isfinite(most) || !std::isfinite(kMost / most)) {
+  if (!std::isfinite(sizes.most) || !std::isfinite(factor)) {
     std::fill_n(to, count, T{0});
     *sum = 0;
-    return std::isfinite(most) ? 0.0F : std::numeric_limits<float>::quiet_NaN();
+    return std::isfinite(sizes.most) ? 0.0F : std::numeric_limits<float>::quiet_NaN();
   }
-  const VF factor = hn::Set(df, kMost / most);
+  const VF factors = hn::Set(df, factor);
   VI total = hn::Zero(di);
-  for (i = 0; i + lanes <= count; i += lanes)
-    total = hn::Add(total, round_to(hn::Mul(hn::LoadU(df, x + i), factor), kMost, to + i));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    total = hn::Add(total, round_to(hn::Mul(hn::LoadU(df, x + i), factors), kMost, to + i));
   if (i < count) {
     HWY_ALIGN T last[kPanel];
-    total = hn::Add(total, round_to(hn::Mul(hn::Load(df, rest), factor), kMost, last));
+    total = hn::Add(total, round_to(hn::Mul(hn::Load(df, rest), factors), kMost, last));
     std::copy(last, last + (count - i), to + i);
   }
   *sum = hn::GetLane(hn::SumOfLanes(di, total));
-  return most / kMost;
+  return sizeof(T) == 1 ? sizes.most / kMost : 1.0F / factor;
 }
 
 // Block `i` of row `r`, for a product with `w`.

@@ -274,9 +274,9 @@ struct Tasks {
   // step: panels that stay together.
   Tasks(const PanelWeights& w, int64_t rows, int64_t parts, int64_t step = 2) {
     constexpr int64_t kRowBytes = 192 << 10, kPanelBytes = 256 << 10, kRowStep = 12, kTasksEach = 4;
-    const int64_t row_bytes = w.int8_activations() ? w.padded_inner() * w.rounded_bytes() : w.inner() * 4;
+    const int64_t row_bytes = w.rounded_activations() ? w.padded_inner() * w.rounded_bytes() : w.inner() * 4;
     const int64_t panel_bytes =
-        w.int8_activations() ? static_cast<int64_t>(w.bytes()) / w.panels() : row_bytes * PanelWeights::kPanel;
+        w.rounded_activations() ? static_cast<int64_t>(w.bytes()) / w.panels() : row_bytes * PanelWeights::kPanel;
     const int64_t cached_rows = std::max<int64_t>(1, kRowBytes / row_bytes);
     panels = std::max<int64_t>({4, step, kPanelBytes / panel_bytes / step * step});
     // Halves are widened once for all rows. Where few rows fit, it reads less to pass all rows by each stretch.
@@ -321,7 +321,7 @@ namespace {
 
 // Panels [begin, end) of `rows` rows from b.row on.
 void run(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end) {
-  if (b.w->int8_activations()) {
+  if (b.w->rounded_activations()) {
     multiply_int8(b, rows, begin, end, has_vnni());
   } else {
     HWY_DYNAMIC_DISPATCH(multiply)(b, rows, begin, end);
@@ -345,7 +345,7 @@ void PanelWeights::multiply(const float* x, int64_t x_stride, int64_t rows, floa
   PanelBlock block{this, x, x_stride, y, y_stride, &epilogue};
   const bool serial = inner_ * columns_ * rows < kParallelProducts;
   BufferRef memory;
-  if (int8_activations_) {
+  if (rounded_activations_) {
     memory = make_int8_rows(*this, rows, block.int8_x, pool);
     if (serial) {
       quantize_rows(block, 0, rows);
@@ -368,7 +368,7 @@ void PanelWeights::multiply(const float* x, int64_t x_stride, int64_t rows, floa
 void PanelWeights::multiply_twice(const PanelWeights& first, const Epilogue& hidden, const PanelWeights& second,
                                   const float* x, int64_t rows, float* y, const Epilogue& epilogue, BufferPool* pool) {
   const int64_t inner = second.inner();
-  const bool rounds = first.int8_activations() && second.int8_activations() && rows >= kManyRows && inner > 0 &&
+  const bool rounds = first.rounded_activations() && second.rounded_activations() && rows >= kManyRows && inner > 0 &&
                       second.activation_block() % kPanel == 0 && second.activation_block() <= kMostActivationBlock;
   if (!rounds) {
     const auto bytes = static_cast<size_t>(rows * inner) * sizeof(float);

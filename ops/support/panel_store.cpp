@@ -35,7 +35,7 @@ Key hash_bytes(const std::byte* data, size_t bytes) {
 }
 
 Key key_of(const PanelSource& source) {
-  std::vector<int64_t> words{source.transposed, source.group, source.int8_activations};
+  std::vector<int64_t> words{source.transposed, source.group, source.rounded_activations};
   for (const Tensor& t : source.tensors) {
     words.push_back(static_cast<int64_t>(t.type()));
     words.insert(words.end(), t.shape().begin(), t.shape().end());

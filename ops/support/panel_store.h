@@ -14,7 +14,7 @@ struct PanelSource {
   std::vector<Tensor> tensors;  // one matrix, or several side by side, quantised ones each with its scales
   bool transposed = false;
   int64_t group = 0;  // of quantised values: rows that share a scale; 0: all
-  bool int8_activations = false;
+  bool rounded_activations = false;
 };
 
 using PackPanels = std::function<PanelWeights()>;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -14,7 +15,6 @@ namespace attune {
 namespace {
 
 constexpr int64_t kPanel = PanelWeights::kPanel;
-constexpr float kInt16Most = 4095;  // 128 products of two such integers fit in 32 bits
 
 // Element (k, n) of the source is at k * row + n * column.
 struct Layout {
@@ -74,6 +74,71 @@ void pack_steps(const PanelWeights& w, uint8_t* to, Value&& value) {
   });
 }
 
+// Panel `p` of halves as floats (inner, 16); columns that don't exist are zero.
+void widen_panel(const Tensor& weights, const Layout& l, int64_t p, float* to) {
+  const int64_t first = p * kPanel, width = std::min(kPanel, l.columns - first);
+  const auto at = [&](int64_t element) { return weights.raw() + element * 2; };
+  if (width < kPanel) std::fill_n(to, l.inner * kPanel, 0.0F);
+  if (l.column == 1) {
+    for (int64_t k = 0; k < l.inner; ++k) widen(weights.type(), at(k * l.row + first), to + k * kPanel, width);
+    return;
+  }
+  std::vector<float> column(static_cast<size_t>(l.inner));
+  for (int64_t n = 0; n < width; ++n) {
+    widen(weights.type(), at((first + n) * l.column), column.data(), l.inner);
+    for (int64_t k = 0; k < l.inner; ++k) to[k * kPanel + n] = column[static_cast<size_t>(k)];
+  }
+}
+
+// The least power of two that is not below `size`, a normal number; NaN if it isn't finite.
+float scale_for(double size) {
+  if (!std::isfinite(size)) return std::numeric_limits<float>::quiet_NaN();
+  int exponent = 0;
+  const double fraction = std::frexp(size, &exponent);
+  return static_cast<float>(std::ldexp(1.0, std::max(fraction > 0.5 ? exponent : exponent - 1, -126)));
+}
+
+// Scales for the columns of a panel (inner, 16).
+void int16_scales(const float* values, int64_t inner, float (&scales)[kPanel]) {
+  double sizes[kPanel] = {}, total[kPanel] = {};
+  for (int64_t begin = 0; begin < inner; begin += PanelWeights::kMostActivationBlock) {
+    float most[kPanel] = {};
+    double squares[kPanel] = {};
+    const int64_t end = std::min(inner, begin + PanelWeights::kMostActivationBlock);
+    for (const float* v = values + begin * kPanel; v < values + end * kPanel; v += kPanel)
+      for (int64_t n = 0; n < kPanel; ++n) {
+        most[n] = std::max(most[n], std::abs(v[n]));
+        squares[n] += static_cast<double>(v[n]) * static_cast<double>(v[n]);
+      }
+    for (int64_t n = 0; n < kPanel; ++n) {
+      sizes[n] = std::max({sizes[n], static_cast<double>(most[n] / PanelWeights::kInt16Most),
+                           std::sqrt(squares[n]) / static_cast<double>(PanelWeights::kInt16Norm)});
+      total[n] += squares[n];
+    }
+  }
+  // Only the sum of squares is sure to show what isn't finite.
+  for (int64_t n = 0; n < kPanel; ++n) scales[n] = scale_for(std::isfinite(total[n]) ? sizes[n] : total[n]);
+}
+
+// Rounds a panel of floats (inner, 16), which has room for a row of padding, to pairs of rows.
+void round_panel(float* values, int64_t inner, float* scales, int16_t* to) {
+  // Added to a number below 2^22 it leaves the nearest integer in the last bits.
+  constexpr float kRound = 0x1.8p23F;
+  float scale[kPanel], factor[kPanel];
+  int16_scales(values, inner, scale);
+  for (int64_t n = 0; n < kPanel; ++n) factor[n] = std::isfinite(scale[n]) ? 1.0F / scale[n] : 0.0F;
+  std::copy_n(scale, kPanel, scales);
+  if (inner % 2 != 0) std::fill_n(values + inner * kPanel, kPanel, 0.0F);
+  const auto rounded = [&](float v, int64_t n) {
+    return static_cast<int16_t>(std::bit_cast<int32_t>(v * factor[n] + kRound));
+  };
+  for (int64_t k = 0; k < inner; k += 2, values += 2 * kPanel, to += 2 * kPanel)
+    for (int64_t n = 0; n < kPanel; ++n) {
+      to[2 * n] = rounded(values[n], n);
+      to[2 * n + 1] = rounded(values[kPanel + n], n);
+    }
+}
+
 }  // namespace
 
 PanelWeights PanelWeights::pack(const Tensor& weights, bool transposed) {
@@ -106,7 +171,7 @@ PanelWeights PanelWeights::pack(const Tensor& weights, bool transposed) {
 }
 
 PanelWeights PanelWeights::pack_quantized(const Tensor& weights, bool transposed, const Tensor& scales, int64_t group,
-                                          bool int8_activations) {
+                                          bool rounded_activations) {
   const Layout l = layout_of(weights, transposed);
   PanelWeights w;
   w.inner_ = l.inner;
@@ -117,7 +182,7 @@ PanelWeights PanelWeights::pack_quantized(const Tensor& weights, bool transposed
     throw Error(Error::Kind::kInvalidArgument,
                 fmt::format("scales of shape {} for weights (K,N) = ({},{}) in groups of {}",
                             scales.shape().to_string(), l.inner, l.columns, w.group_rows_));
-  w.int8_activations_ = int8_activations;
+  w.rounded_activations_ = rounded_activations;
   if (weights.type() != DataType::kInt8 && weights.type() != DataType::kInt4)
     throw Error(Error::Kind::kUnsupported, fmt::format("quantised weights of type {}", name(weights.type())));
   w.storage_ = weights.type() == DataType::kInt8 ? Storage::kInt8 : Storage::kInt4;
@@ -148,39 +213,23 @@ PanelWeights PanelWeights::pack_int16(const Tensor& weights, bool transposed) {
   const Layout l = layout_of(weights, transposed);
   if (!is_half(weights.type()))
     throw Error(Error::Kind::kUnsupported, fmt::format("weights of type {} as int16", name(weights.type())));
-  std::vector<float> values(static_cast<size_t>(weights.count()));
-  widen(weights.type(), weights.raw(), values.data(), weights.count());
   PanelWeights w;
   w.inner_ = l.inner;
   w.columns_ = l.columns;
   w.groups_ = 1;
   w.group_rows_ = std::max<int64_t>(l.inner, 1);
-  w.int8_activations_ = true;
+  w.rounded_activations_ = true;
   w.storage_ = Storage::kInt16;
   w.panel_bytes_ = static_cast<size_t>(w.padded_inner() * kPanel) * sizeof(int16_t);
   w.memory_ = BufferRef::allocate(w.panel_bytes_ * static_cast<size_t>(w.panels()));
   w.scales_ = Tensor::allocate(DataType::kFloat, {w.panels(), 1, kPanel});
-  auto* const memory = reinterpret_cast<int16_t*>(w.memory_->data());
-  auto* const scales = w.scales_.mutable_data<float>();
-  const auto pack_column = [&](int64_t column) {
-    const float* from = values.data() + column * l.column;
-    int16_t* to = memory + (column / kPanel * w.padded_inner() * kPanel) + column % kPanel * 2;
-    const bool exists = column < l.columns;
-    float most = 0;
-    for (int64_t k = 0; exists && k < l.inner; ++k) {
-      const float size = std::abs(from[k * l.row]);
-      if (!(size <= most)) most = size;
-      if (!std::isfinite(most)) break;
-    }
-    // What isn't finite makes the scale so.
-    const bool rounds = most > 0 && std::isfinite(most) && std::isfinite(kInt16Most / most);
-    scales[column] = std::isfinite(most) ? most / kInt16Most : std::numeric_limits<float>::quiet_NaN();
-    for (int64_t k = 0; k < w.padded_inner(); ++k)
-      to[k / 2 * 2 * kPanel + k % 2] =
-          rounds && k < l.inner ? static_cast<int16_t>(std::nearbyint(from[k * l.row] * (kInt16Most / most))) : 0;
-  };
   parallel_items(w.panels(), l.inner * kPanel, [&](int64_t begin, int64_t end) {
-    for (int64_t column = begin * kPanel; column < end * kPanel; ++column) pack_column(column);
+    std::vector<float> values(static_cast<size_t>(w.padded_inner() * kPanel));
+    for (int64_t p = begin; p < end; ++p) {
+      widen_panel(weights, l, p, values.data());
+      round_panel(values.data(), l.inner, w.scales_.mutable_data<float>() + p * kPanel,
+                  reinterpret_cast<int16_t*>(w.memory_->data() + static_cast<size_t>(p) * w.panel_bytes_));
+    }
   });
   return w;
 }
@@ -190,7 +239,7 @@ PanelWeights PanelWeights::side_by_side(std::span<const PanelWeights* const> par
   w.columns_ = 0;
   for (const PanelWeights* p : parts) {
     if (p->storage_ != w.storage_ || p->inner_ != w.inner_ || p->group_rows_ != w.group_rows_ ||
-        p->int8_activations_ != w.int8_activations_ || w.columns_ % kPanel != 0)
+        p->rounded_activations_ != w.rounded_activations_ || w.columns_ % kPanel != 0)
       return {};
     w.columns_ += p->columns_;
   }
@@ -221,7 +270,7 @@ PanelWeights::Header PanelWeights::header() const {
           groups_,
           static_cast<int64_t>(storage_),
           static_cast<int64_t>(panel_bytes_),
-          int8_activations_ ? 1 : 0};
+          rounded_activations_ ? 1 : 0};
 }
 
 std::span<const std::byte> PanelWeights::memory() const {
@@ -241,7 +290,7 @@ PanelWeights PanelWeights::from_parts(const Header& h, BufferRef memory, BufferR
   w.groups_ = h.groups;
   w.storage_ = static_cast<Storage>(h.storage);
   w.panel_bytes_ = static_cast<size_t>(h.panel_bytes);
-  w.int8_activations_ = h.int8_activations != 0;
+  w.rounded_activations_ = h.rounded_activations != 0;
   const auto panels = static_cast<size_t>(w.panels());
   const size_t scale_bytes = panels * static_cast<size_t>(h.groups * kPanel) * sizeof(float);
   if (!memory || memory->capacity() != panels * w.panel_bytes_ || (scales ? scales->capacity() : 0) != scale_bytes)

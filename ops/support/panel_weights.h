@@ -36,11 +36,14 @@ class PanelWeights {
   static PanelWeights pack(const Tensor& weights, bool transposed);
   // int8 (K, N) or (N, K) with one scale per column, or per group of `group` rows and column: scales is (K/group, N).
   // group 0: the whole column. int4 likewise (two to a byte, low nibble first, as ONNX stores it).
-  // int8_activations: multiply() rounds x to 8 bits, each row in blocks of activation_block() by their largest value.
+  // rounded_activations: multiply() rounds x to 8 bits, each row in blocks of activation_block() by their largest
+  // value.
   static PanelWeights pack_quantized(const Tensor& weights, bool transposed, const Tensor& scales, int64_t group,
-                                     bool int8_activations = false);
-  // float16 or bfloat16 (K, N) or (N, K), rounded to integers of [-4095, 4095] with one scale per column, and
-  // multiply() rounds x so, too, in blocks of activation_block(): the sums of a block fit in 32 bits exactly.
+                                     bool rounded_activations = false);
+  // float16 or bfloat16 (K, N) or (N, K), rounded to integers of 16 bits with one scale per column, a power of two, and
+  // multiply() rounds x so, too, in blocks of activation_block(). Scales are the least with which the values of a block
+  // are at most kInt16Most and the root of the sum of their squares at most kInt16Norm: the products of two such blocks
+  // add up to less than 2^31.
   static PanelWeights pack_int16(const Tensor& weights, bool transposed);
   // (K, N1 + N2 ...) of weights of equal storage, groups and K whose columns but for the last fill their panels;
   // undefined if they don't fit together so.
@@ -53,8 +56,8 @@ class PanelWeights {
   int64_t inner() const { return inner_; }      // K
   int64_t columns() const { return columns_; }  // N
   Storage storage() const { return storage_; }
-  bool int8_activations() const { return int8_activations_; }  // multiply() rounds x, with kInt16 to 13 bits
-  size_t bytes() const;                                        // read by one product
+  bool rounded_activations() const { return rounded_activations_; }  // multiply() rounds x, with kInt16 to 16 bits
+  size_t bytes() const;                                              // read by one product
 
   // y (rows, N) = x (rows, K) w, then the epilogue. Rows lie x_stride and y_stride floats apart. Any number of
   // rows; made for few. A row's result doesn't depend on the others. Uses OpenMP threads where the weights are large
@@ -63,15 +66,15 @@ class PanelWeights {
                 const Epilogue& epilogue = {}, BufferPool* pool = nullptr) const;
 
   // y = activation'(activation(x first + bias) second + bias') + residual', both epilogues as of multiply(), `hidden`
-  // without a residual. If both have int8_activations() and there are many rows, what lies between is rounded as soon
-  // as it is known and never stored as floats; the results are those of two products.
+  // without a residual. If both have rounded_activations() and there are many rows, what lies between is rounded as
+  // soon as it is known and never stored as floats; the results are those of two products.
   static void multiply_twice(const PanelWeights& first, const Epilogue& hidden, const PanelWeights& second,
                              const float* x, int64_t rows, float* y, const Epilogue& epilogue, BufferPool* pool);
 
   // What a cache file keeps, to be read by the same build on the same kind of CPU (see runtime/panel_cache.h).
   struct Header {
     int64_t inner, columns, group_rows, groups;
-    int64_t storage, panel_bytes, int8_activations;
+    int64_t storage, panel_bytes, rounded_activations;
   };
   Header header() const;
   std::span<const std::byte> memory() const;  // the panels
@@ -99,6 +102,8 @@ class PanelWeights {
   int64_t padded_inner() const;
   // Rows of x that share a scale when it is rounded: a group of rows that have their own scales, or 128.
   static constexpr int64_t kMostActivationBlock = 128;
+  // Rounding adds at most half the root of 128 to the norm.
+  static constexpr float kInt16Most = 32767, kInt16Norm = 46330;
   int64_t activation_block() const {
     return groups_ > 1 ? group_rows_ : std::min<int64_t>(group_rows_, kMostActivationBlock);
   }
@@ -109,7 +114,7 @@ class PanelWeights {
   Storage storage_ = Storage::kFloat32;
   size_t panel_bytes_ = 0;
   int64_t groups_ = 0, group_rows_ = 0;
-  bool int8_activations_ = false;
+  bool rounded_activations_ = false;
   BufferRef memory_;
   Tensor scales_;  // (panels, groups, 16)
 };

@@ -92,7 +92,9 @@ TEST(Convert, TheToleranceAskedForHoldsForNarrowerWeightsToo) {
 TEST(Convert, OptionsThatWouldDoNothing) {
   const Conversion c{SpoiledAttention()};
   test::expect_error(c.run({"--weights-group", "32"}), "--weights-group");
-  test::expect_error(c.run({"--weights-type", "float16", "--activations", "int8"}), "--activations");
+  test::expect_error(c.run({"--weights-type", "float16", "--activations", "int8"}), "float or int16");
+  test::expect_error(c.run({"--weights-type", "int4", "--activations", "int16"}), "float or int8");
+  test::expect_error(c.run({"--activations", "float"}), "--weights-type");
   test::expect_error(c.run({"--no-verify", "--tolerance", "1"}), "--tolerance");
 }
 

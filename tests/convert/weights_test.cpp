@@ -106,7 +106,7 @@ TEST_P(StoredWeightsTest, AreCloseAndComputeTheSame) {
   const Model before = model(14);
   Model after = model(14);
   const StoredWeights stored =
-      store_weights(after, {weights_type_from_name(c.type), c.group, /*int8_activations=*/false});
+      store_weights(after, {weights_type_from_name(c.type), c.group, /*rounded_activations=*/false});
   EXPECT_EQ(stored.count, 3u);  // the table serves both its users
   EXPECT_EQ(after.opset(), c.opset);
   after.graph->verify();
@@ -139,15 +139,31 @@ INSTANTIATE_TEST_SUITE_P(Types, StoredWeightsTest,
                                          Case{"int4", 64, 21, 0.12, 0.25}, Case{"int4", 128, 21, 0.12, 0.25}));
 
 TEST(StoredWeights, ActivationsMayBeRoundedToo) {
-  for (const char* type : {"int8", "int4"}) {
+  struct Rounding {
+    const char *type, *said;
+    double least, most;
+  };
+  for (const Rounding& c : {Rounding{"int8", "int8", 1e-4, 2e-2}, Rounding{"int4", "int8", 1e-4, 2e-2},
+                            Rounding{"float16", "int16", 1e-6, 3e-4}, Rounding{"bfloat16", "int16", 1e-6, 3e-4}}) {
     Model exact = model(21), rounded = model(21);
-    store_weights(exact, {weights_type_from_name(type), 32, false});
-    store_weights(rounded, {weights_type_from_name(type), 32, true});
+    store_weights(exact, {weights_type_from_name(c.type), 32, false});
+    store_weights(rounded, {weights_type_from_name(c.type), 32, true});
     EXPECT_FALSE(exact.metadata.contains(std::string(kActivationsKey)));
-    EXPECT_EQ(rounded.metadata.at(std::string(kActivationsKey)), "int8");
+    EXPECT_EQ(rounded.metadata.at(std::string(kActivationsKey)), c.said);
     const double difference = relative_difference(run(exact), run(rounded));
-    EXPECT_GT(difference, 1e-5);
-    EXPECT_LT(difference, 2e-2);
+    EXPECT_GT(difference, c.least) << c.type;
+    EXPECT_LT(difference, c.most) << c.type;
+  }
+}
+
+// 16-bit weights of others' files are widened exactly, and "int16" doesn't concern integers.
+TEST(StoredWeights, NothingIsRoundedThatTheFileDoesNotAllow) {
+  for (const char* type : {"float16", "int8"}) {
+    Model exact = model(21), said = model(21);
+    store_weights(exact, {weights_type_from_name(type), 32, false});
+    store_weights(said, {weights_type_from_name(type), 32, false});
+    said.metadata[std::string(kActivationsKey)] = type == std::string("int8") ? "int16" : "float";
+    EXPECT_EQ(run(exact), run(said)) << type;
   }
 }
 

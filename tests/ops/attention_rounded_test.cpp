@@ -17,7 +17,9 @@ using test::CaseGenerator;
 
 class RoundingContext : public SimpleContext {
  public:
-  explicit RoundingContext(const Node& node) : SimpleContext(node, 1) { options_.int8_activations = true; }
+  explicit RoundingContext(const Node& node) : SimpleContext(node, 1) {
+    options_.activations = KernelOptions::Activations::kInt8;
+  }
   const KernelOptions& options() const override { return options_; }
 
  private:

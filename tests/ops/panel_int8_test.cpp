@@ -160,62 +160,103 @@ INSTANTIATE_TEST_SUITE_P(
                     TwiceCase{70, 128, 192, 48, 32, 64, true, false}, TwiceCase{70, 128, 200, 48, 32, 25, true, false},
                     TwiceCase{65, 64, 384, 33, 0, 0, false, true}));
 
-// Rounded to [-4095, 4095]: weights by columns, x by blocks of 128.
+// Rounded to 16 bits: weights by columns, x by blocks of 128.
 class Int16Product : public testing::TestWithParam<std::tuple<std::pair<int64_t, int64_t>, int64_t>> {};
+
+struct BlockSize {
+  double most = 0, norm = 0;
+};
+
+// Of values (begin), (begin + stride) ... of a block from `begin` on.
+BlockSize block_size(const std::vector<float>& v, int64_t begin, int64_t count, int64_t stride) {
+  BlockSize s;
+  double squares = 0;
+  for (int64_t k = 0; k < count; ++k) {
+    const double x = v[sz(begin + k * stride)];
+    s.most = std::max(s.most, std::abs(x));
+    squares += x * x;
+  }
+  s.norm = std::sqrt(squares);
+  return s;
+}
+
+// x in whole numbers, so that sums of squares are exact in any order; w (inner, columns).
+double expected16(const std::vector<float>& x, int64_t row, const std::vector<float>& w, int64_t inner, int64_t columns,
+                  int64_t n) {
+  double w_scale = std::ldexp(1, -126);
+  for (int64_t begin = 0; begin < inner; begin += 128) {
+    const BlockSize s = block_size(w, begin * columns + n, std::min<int64_t>(128, inner - begin), columns);
+    while (s.most > 32767 * w_scale || s.norm > 46330 * w_scale) w_scale *= 2;
+  }
+  double sum = 0;
+  for (int64_t begin = 0; begin < inner; begin += 128) {
+    const int64_t end = std::min(inner, begin + 128);
+    const BlockSize s = block_size(x, row * inner + begin, end - begin, 1);
+    if (s.most == 0) continue;
+    const float factor = std::min(32767.0F / static_cast<float>(s.most), 46330.0F / static_cast<float>(s.norm));
+    int64_t dot = 0;
+    for (int64_t k = begin; k < end; ++k)
+      dot += static_cast<int64_t>(std::nearbyint(x[sz(row * inner + k)] * factor)) *
+             static_cast<int64_t>(std::nearbyint(w[sz(k * columns + n)] / w_scale));
+    EXPECT_LT(std::abs(dot), int64_t{1} << 31);
+    sum += static_cast<double>(dot) / static_cast<double>(factor) * w_scale;
+  }
+  return sum;
+}
+
+Tensor halves(const std::vector<float>& values, int64_t inner, int64_t columns, bool transposed) {
+  Tensor w = Tensor::allocate(DataType::kFloat16, transposed ? Shape{columns, inner} : Shape{inner, columns});
+  for (int64_t k = 0; k < inner; ++k)
+    for (int64_t n = 0; n < columns; ++n)
+      w.mutable_data<Float16>()[transposed ? n * inner + k : k * columns + n] = Float16(values[sz(k * columns + n)]);
+  return w;
+}
+
+std::vector<float> random_halves(int64_t n, std::mt19937& rng) {
+  std::vector<float> values = random_floats(n, rng);
+  for (float& v : values) v = static_cast<float>(Float16(v));
+  return values;
+}
+
+// With the instructions for processors without VNNI.
+void multiply_plainly(const PanelWeights& p, const std::vector<float>& x, int64_t rows, std::vector<float>& y,
+                      const Epilogue& epilogue) {
+  const int64_t blocks = (p.inner() + p.activation_block() - 1) / p.activation_block();
+  std::vector<std::byte> rounded(sz(rows * p.padded_inner() * 2));
+  std::vector<float> scales(sz(rows * blocks));
+  std::vector<int32_t> starts(sz(rows * blocks));
+  const PanelBlock block{
+      &p,        x.data(),   p.inner(), y.data(),   p.columns(),
+      &epilogue, int64_t{0}, nullptr,   int64_t{0}, {rounded.data(), scales.data(), starts.data(), blocks}};
+  quantize_rows(block, 0, rows);
+  multiply_int8(block, rows, 0, p.panels(), false);
+}
 
 TEST_P(Int16Product, EqualsTheScalarDefinition) {
   const auto [size, rows] = GetParam();
   const auto [inner, columns] = size;
   std::mt19937 rng(static_cast<unsigned>(inner * 100 + columns + rows));
   for (const bool transposed : {false, true}) {
-    Tensor w = Tensor::allocate(DataType::kFloat16, transposed ? Shape{columns, inner} : Shape{inner, columns});
-    std::vector<float> values = random_floats(inner * columns, rng);
-    for (int64_t i = 0; i < w.count(); ++i)
-      values[sz(i)] = static_cast<float>(w.mutable_data<Float16>()[i] = Float16(values[sz(i)]));
-    const auto weight = [&](int64_t k, int64_t n) { return values[sz(transposed ? n * inner + k : k * columns + n)]; };
-    auto x = random_floats(rows * inner, rng);
-    x[0] = 50;
+    const auto values = random_halves(inner * columns, rng);
+    std::vector<float> x(sz(rows * inner));
+    for (float& v : x) v = static_cast<float>(static_cast<int>(rng() % 81) - 40);
+    x[0] = 500;
     const auto bias = random_floats(columns, rng);
-    const auto expected = [&](int64_t r, int64_t n) {
-      float w_most = 0;
-      for (int64_t k = 0; k < inner; ++k) w_most = std::max(w_most, std::abs(weight(k, n)));
-      double sum = 0;
-      for (int64_t begin = 0; begin < inner; begin += 128) {
-        float most = 0;
-        const int64_t end = std::min(inner, begin + 128);
-        for (int64_t k = begin; k < end; ++k) most = std::max(most, std::abs(x[sz(r * inner + k)]));
-        int64_t dot = 0;
-        for (int64_t k = begin; k < end; ++k)
-          dot += static_cast<int64_t>(std::nearbyint(x[sz(r * inner + k)] * (4095.0F / most))) *
-                 static_cast<int64_t>(std::nearbyint(weight(k, n) * (4095.0F / w_most)));
-        sum += static_cast<double>(dot) * static_cast<double>(most / 4095.0F) * static_cast<double>(w_most / 4095.0F);
-      }
-      return std::max(0.0, sum + bias[sz(n)]);
-    };
-    const PanelWeights p = PanelWeights::pack_int16(w, transposed);
+    const PanelWeights p = PanelWeights::pack_int16(halves(values, inner, columns, transposed), transposed);
     const Epilogue epilogue{bias.data(), Activation::kRelu, nullptr, 0};
     std::vector<float> y(sz(rows * columns));
     const auto check = [&](const char* what) {
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t n = 0; n < columns; ++n) {
-          const double e = expected(r, n);
-          ASSERT_NEAR(y[sz(r * columns + n)], e, 1e-5 * (1 + std::abs(e)))
+          const double e = std::max(0.0, expected16(x, r, values, inner, columns, n) + bias[sz(n)]);
+          ASSERT_NEAR(y[sz(r * columns + n)], e, 1e-5 * (20 + std::abs(e)))
               << what << ": K " << inner << " N " << columns << " row " << r << " column " << n;
         }
     };
     p.multiply(x.data(), inner, rows, y.data(), columns, epilogue);
     check("multiply");
-
-    const int64_t blocks = (inner + 127) / 128;
-    std::vector<std::byte> rounded(sz(rows * p.padded_inner() * 2));
-    std::vector<float> scales(sz(rows * blocks));
-    std::vector<int32_t> starts(sz(rows * blocks));
     std::fill(y.begin(), y.end(), 0.0F);
-    const PanelBlock block{
-        &p,        x.data(),   inner,   y.data(),   columns,
-        &epilogue, int64_t{0}, nullptr, int64_t{0}, {rounded.data(), scales.data(), starts.data(), blocks}};
-    quantize_rows(block, 0, rows);
-    multiply_int8(block, rows, 0, p.panels(), false);
+    multiply_plainly(p, x, rows, y, epilogue);
     check("without VNNI");
   }
 }
@@ -227,14 +268,50 @@ INSTANTIATE_TEST_SUITE_P(
                                      std::pair<int64_t, int64_t>{300, 33}),
                      testing::Values(1, 2, 5, 12, 70)));
 
-// 128 products of the largest values fit in the sums.
+// The products of 128 values fit in the sums also where both operands point in the same direction, whatever their size.
 TEST(Int16Product, ExtremesDoNotOverflow) {
-  Tensor w = Tensor::allocate(DataType::kBFloat16, {256, 16});
-  std::fill_n(w.mutable_data<BFloat16>(), w.count(), BFloat16(-2.0F));
-  const std::vector<float> x(256, 3.0F);
-  std::vector<float> y(16);
-  PanelWeights::pack_int16(w, false).multiply(x.data(), 256, 1, y.data(), 16);
-  for (const float v : y) EXPECT_FLOAT_EQ(v, -1536.0F);
+  constexpr int64_t kInner = 256;
+  std::mt19937 rng(1);
+  for (const double size : {1.0, 0.73, 1e-20, 1e-4, 3e4, 1e30})
+    for (const bool constant : {true, false}) {
+      std::vector<float> w = random_floats(kInner, rng), x(kInner), y(1);
+      if (constant) w.assign(kInner, 1.7F);
+      const Tensor stored = halves(w, kInner, 1, false);
+      double wanted = 0;
+      for (size_t k = 0; k < x.size(); ++k) {
+        const auto weight = static_cast<double>(static_cast<float>(stored.data<Float16>()[k]));
+        x[k] = static_cast<float>(-weight * size);
+        wanted += weight * static_cast<double>(x[k]);
+      }
+      const PanelWeights p = PanelWeights::pack_int16(stored, false);
+      p.multiply(x.data(), kInner, 1, y.data(), 1);
+      EXPECT_NEAR(y[0] / wanted, 1, 2e-4) << size;
+      multiply_plainly(p, x, 1, y, {});
+      EXPECT_NEAR(y[0] / wanted, 1, 2e-4) << size << " without VNNI";
+    }
+}
+
+// Rounding costs as much as float16 weights themselves.
+TEST(Int16Product, IsAsExactAsItsWeights) {
+  constexpr int64_t kInner = 1024, kColumns = 64, kRows = 16;
+  std::mt19937 rng(2);
+  const auto w = random_floats(kInner * kColumns, rng), x = random_floats(kRows * kInner, rng);
+  const Tensor stored = halves(w, kInner, kColumns, false);
+  std::vector<float> y(kRows * kColumns);
+  PanelWeights::pack_int16(stored, false).multiply(x.data(), kInner, kRows, y.data(), kColumns);
+  double rounding = 0, storing = 0;
+  for (int64_t r = 0; r < kRows; ++r)
+    for (int64_t n = 0; n < kColumns; ++n) {
+      double exact = 0, narrow = 0;
+      for (int64_t k = 0; k < kInner; ++k) {
+        const auto v = static_cast<double>(x[sz(r * kInner + k)]);
+        exact += v * static_cast<double>(w[sz(k * kColumns + n)]);
+        narrow += v * static_cast<double>(static_cast<float>(stored.data<Float16>()[k * kColumns + n]));
+      }
+      storing += (narrow - exact) * (narrow - exact);
+      rounding += (y[sz(r * kColumns + n)] - narrow) * (y[sz(r * kColumns + n)] - narrow);
+    }
+  EXPECT_LT(std::sqrt(rounding), std::sqrt(storing));
 }
 
 TEST(Int16Product, WhatIsNotFiniteStaysVisible) {

@@ -25,23 +25,31 @@ Value* stored(Graph& g, int64_t rows, int64_t columns, std::mt19937& rng) {
   return g.add_node("", "DequantizeLinear", {g.add_constant(std::move(w)), scale}, 1, {{"axis", int64_t{1}}})->output();
 }
 
-// y = gelu(x w1 + b) w2 + x'; hidden: what lies between is an output, too.
-Model layer(bool hidden) {
+Value* halves(Graph& g, int64_t rows, int64_t columns, std::mt19937& rng) {
+  Tensor w = Tensor::allocate(DataType::kFloat16, {rows, columns});
+  std::normal_distribution<float> normal;
+  for (int64_t i = 0; i < w.count(); ++i) w.mutable_data<Float16>()[i] = Float16(normal(rng));
+  return g.add_constant(std::move(w));
+}
+
+// y = gelu(x w1 + b) w2 + x'; hidden: what lies between is an output, too. Weights are int8, or float16.
+Model layer(bool hidden, bool int8 = true) {
   Model model = parse_model(R"(<ir_version: 10, opset_import: ["" : 21, "ai.attune" : 1]>
       g (float[b,t,32] x, float[b,t,48] r) => () <float[256] b1> { })");
   std::mt19937 rng(5);
   Graph& g = *model.graph;
   std::vector<float> bias(kHidden);
   for (float& v : bias) v = 0.01F * static_cast<float>(rng() % 100);
-  Value* w1 = stored(g, kInner, kHidden, rng);
-  Value* w2 = stored(g, kHidden, kColumns, rng);
+  const auto weights = int8 ? stored : halves;
+  Value* w1 = weights(g, kInner, kHidden, rng);
+  Value* w2 = weights(g, kHidden, kColumns, rng);
   Node* first =
       g.add_node("ai.attune", "Linear", {g.inputs()[0], w1, g.add_constant(Tensor::from<float>({kHidden}, bias))}, 1,
                  {{"activation", std::string("gelu")}});
   Node* second = g.add_node("ai.attune", "Linear", {first->output(), w2, nullptr, g.inputs()[1]});
   g.add_output(second->output());
   if (hidden) g.add_output(first->output());
-  model.metadata["attune.activations"] = "int8";
+  model.metadata["attune.activations"] = int8 ? "int8" : "int16";
   g.assign_names();
   return model;
 }
@@ -68,13 +76,14 @@ std::vector<float> run(const Model& model, const KernelOptions& kernels, int64_t
 }
 
 TEST(FeedForward, GivesTheBitsOfTwoNodes) {
-  for (const int64_t rows : {1, 5, 150}) {
-    bool joined = false, apart = true;
-    const auto one = run(layer(false), {}, rows, joined), two = run(layer(true), {}, rows, apart);
-    EXPECT_TRUE(joined);
-    EXPECT_FALSE(apart) << "an output between was lost";
-    EXPECT_EQ(one, two);
-  }
+  for (const bool int8 : {true, false})
+    for (const int64_t rows : {1, 5, 150}) {
+      bool joined = false, apart = true;
+      const auto one = run(layer(false, int8), {}, rows, joined), two = run(layer(true, int8), {}, rows, apart);
+      EXPECT_TRUE(joined);
+      EXPECT_FALSE(apart) << "an output between was lost";
+      EXPECT_EQ(one, two);
+    }
 }
 
 TEST(FeedForward, StaysTwoNodesWhereNothingIsRoundedOrPacked) {
