@@ -1,5 +1,7 @@
 #include "passes/attention_node.h"
 
+#include <algorithm>
+
 #include "ops/support/attention_parts.h"
 
 namespace attune {
@@ -11,11 +13,17 @@ using pattern::Pat;
 
 AttentionParts::AttentionParts(const Node& node) : attributes(node.attributes()) {
   for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = node.input(i);
+  no_key_ = !inputs[kAttentionKey];
+  no_value_ = !inputs[kAttentionValue];
+  if (no_key_) inputs[kAttentionKey] = inputs[kAttentionQuery];
+  if (no_value_) inputs[kAttentionValue] = inputs[kAttentionKey];
 }
 
 Node* AttentionParts::build(Builder& builder) const {
-  return builder.node(std::string(kAttuneDomain), "Attention", {inputs.begin(), inputs.end()}, kAttentionOutputs,
-                      attributes);
+  std::vector<Value*> given{inputs.begin(), inputs.end()};
+  if (no_value_ && given[kAttentionValue] == given[kAttentionKey]) given[kAttentionValue] = nullptr;
+  if (no_key_ && given[kAttentionKey] == given[kAttentionQuery]) given[kAttentionKey] = nullptr;
+  return builder.node(std::string(kAttuneDomain), "Attention", std::move(given), kAttentionOutputs, attributes);
 }
 
 bool is_attention(const Node* node) { return node && is_attention(*node); }
@@ -34,11 +42,18 @@ Pat attention_of(Pat query, Pat key, Pat value) {
   return Op("Attention", "attention").domain(std::string(kAttuneDomain)).further_inputs().replaced()(query, key, value);
 }
 
+// Whether callers may choose it: no size in it was merely not inferred.
+static bool is_size_of_inputs(const Dim& size) {
+  const auto symbols = size.symbols();
+  return std::none_of(symbols.begin(), symbols.end(), [](const std::string& s) { return s.starts_with('?'); });
+}
+
 bool may_be_equal(const Dim& a, const Dim& b) {
   if (!a.known() || !b.known() || a == b) return true;
-  const auto x = a.constant(), y = b.constant();
-  if (x && y) return false;
-  return !(x == 1) && !(y == 1);
+  if (a.constant() && b.constant()) return false;
+  if (!a.constant() && !b.constant()) return true;
+  const Dim &number = a.constant() ? a : b, &size = a.constant() ? b : a;
+  return !number.is(1) && !is_size_of_inputs(size);
 }
 
 }  // namespace attune

@@ -12,7 +12,8 @@ namespace attune {
 
 inline constexpr std::string_view kAttuneDomain = "ai.attune";
 
-// The parts of an Attention node, to be changed and built anew.
+// The parts of an Attention node, to be changed and built anew. Keys that are left out are the query's states, and
+// values that are left out those of the keys, until one is changed without the other.
 struct AttentionParts {
   AttentionParts() = default;
   explicit AttentionParts(const Node& node);
@@ -22,6 +23,9 @@ struct AttentionParts {
 
   // Adds the node to the patch, with all outputs, and imports the domain.
   Node* build(pattern::Builder& builder) const;
+
+ private:
+  bool no_key_ = false, no_value_ = false;
 };
 
 // True if `value` is the output `output` of some Attention node.
@@ -33,7 +37,8 @@ void carry_outputs(const Node& before, const Node& now, pattern::Outcome& outcom
 // A pattern for the node's context, with any further inputs. The rule has to carry the other outputs.
 pattern::Pat attention_of(pattern::Pat query, pattern::Pat key, pattern::Pat value);
 
-// True unless the two sizes are known to differ, or one is 1 and the other isn't known to be (broadcasting).
+// True unless the two sizes are known to differ, or may: where one is a number and the other a size that callers
+// choose, which may be 1 and then is broadcast. Two such sizes are one under two names.
 bool may_be_equal(const Dim& a, const Dim& b);
 
 }  // namespace attune

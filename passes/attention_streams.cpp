@@ -87,10 +87,12 @@ class Stacker {
   // The operation that made all parts, on the stack of what it was done to; null if there is none.
   Value* lift(const std::vector<Value*>& parts) {
     const Node* first = parts[0]->producer();
+    const int rank = parts[0]->tensor_type().rank();
+    if (rank < 2) return nullptr;  // nothing but the batch, which is stacked
     for (const Value* v : parts) {
       const Node* n = v->producer();
       if (!n || !n->domain().empty() || n->type() != first->type() || v->uses().size() != 1 || v->is_graph_output() ||
-          n->inputs().size() != first->inputs().size() || v->tensor_type().rank() != parts[0]->tensor_type().rank())
+          n->inputs().size() != first->inputs().size() || v->tensor_type().rank() != rank)
         return nullptr;
     }
     if (first->is("Transpose")) return lift_transpose(parts);
@@ -122,7 +124,7 @@ class Stacker {
   // Of a Reshape that splits the last axis.
   Value* lift_reshape(const std::vector<Value*>& parts) {
     const auto &from = parts[0]->producer()->input(0)->tensor_type().shape, &to = parts[0]->tensor_type().shape;
-    if (!from || !to || to->size() <= from->size() || from->empty()) return nullptr;
+    if (!from || !to || to->size() <= from->size() || from->size() < 2) return nullptr;
     std::vector<int64_t> target(from->size() - 1, 0);
     for (size_t i = target.size(); i < to->size(); ++i) {
       if (!(*to)[i].constant()) return nullptr;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "passes/attention_node.h"
+
 namespace attune {
 namespace {
 
@@ -35,6 +37,17 @@ std::optional<Roles> roles_of(const std::string& left, const std::string& right,
     if (!has(right, c)) return std::nullopt;
   // Products of pairs, without rows or columns, are no matrix product.
   return r.inner.empty() || (r.left.empty() && r.right.empty()) ? std::nullopt : std::optional(r);
+}
+
+// Whether an axis of size 1 may stand for a longer one, as Einsum lets it.
+bool are_broadcast(const Labelled& left, const Labelled& right) {
+  for (size_t i = 0; i < left.labels.size(); ++i) {
+    const size_t j = right.labels.find(left.labels[i]);
+    if (j == std::string::npos) continue;
+    const TensorType &x = left.value->tensor_type(), &y = right.value->tensor_type();
+    if (!may_be_equal(x.dim(static_cast<int>(i)), y.dim(static_cast<int>(j)))) return true;
+  }
+  return false;
 }
 
 Value* reordered(Builder& b, Value* x, const std::string& from, const std::string& to) {
@@ -81,7 +94,7 @@ Value* times_matrix_of_groups(Builder& b, const Labelled& left, const Labelled& 
 
 Value* contract(Builder& b, Labelled left, Labelled right, const std::string& result) {
   auto roles = roles_of(left.labels, right.labels, result);
-  if (!roles) return nullptr;
+  if (!roles || are_broadcast(left, right)) return nullptr;
   const bool row_is_right = roles->batch.empty() ? !right.value->constant() && right.labels.size() > left.labels.size()
                                                  : roles->right.empty() && !roles->left.empty();
   if (row_is_right) {

@@ -209,8 +209,8 @@ Outcome rewrite_one_head(const Match& m, Builder& b) {
   AttentionParts parts(before);
   if (parts.inputs[kAttentionQuery]->tensor_type().rank() != 3) return m.refuse("query", "is not three-dimensional");
   if (parts.inputs[kAttentionPastKey]) return m.refuse("attention", "has a past");
+  if (!before.input(kAttentionKey)) return m.refuse("key", "is left out, and stands for the queries");
   for (const AttentionInput i : kMemory) {
-    if (!parts.inputs[i]) return m.refuse("key", "is left out, and stands for the queries");
     const TensorType& type = parts.inputs[i]->tensor_type();
     if (type.rank() != 4 || !type.dim(1).is(1)) return m.refuse("key", "is not of one head");
     parts.inputs[i] = without_head_axis(b, parts.inputs[i]);

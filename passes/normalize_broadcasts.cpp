@@ -34,6 +34,8 @@ bool is_weight(const Value* v) { return v && v->constant() && v->tensor_type().r
 
 constexpr int kMaxSteps = 6;
 
+Value* rows_before_copies(Builder& b, Value* v, int steps = 0);
+
 // `v` before its copies were made, of the same rank with axes of size 1; null if it holds no copies. Followed through
 // transposes, Unsqueeze and linear layers over the last axis, which are computed for one copy then.
 Value* before_copies(Builder& b, Value* v, int steps = 0) {
@@ -57,8 +59,15 @@ Value* before_copies(Builder& b, Value* v, int steps = 0) {
   if (!linear) return nullptr;
   const size_t weight = is_weight(n->input(1)) ? 1 : 0;
   if (!is_weight(n->input(weight)) || (n->is("MatMul") && weight == 0)) return nullptr;
-  Value* x = before_copies(b, n->input(1 - weight), steps + 1);
+  Value* whole = n->input(1 - weight);
+  Value* x = n->is("MatMul") ? rows_before_copies(b, whole, steps + 1) : before_copies(b, whole, steps + 1);
   return x ? b.op(n->type(), {x, n->input(weight)}) : nullptr;
+}
+
+// As before, where the copies are whole rows.
+Value* rows_before_copies(Builder& b, Value* v, int steps) {
+  Value* x = before_copies(b, v, steps);
+  return x && x->tensor_type().dim(-1) == v->tensor_type().dim(-1) ? x : nullptr;
 }
 
 // Whether `y` alone has the shape `shape`.
@@ -98,9 +107,9 @@ pattern::Rule concatenated() {
                 *width <= 0 || *width >= weight->constant()->dim(0))
               return m.refuse("weight", "is not a constant matrix of its own");
             Value *left = m["left"], *right = m["right"];
-            Value* of_left = before_copies(b, left);
-            Value* of_right = of_left ? nullptr : before_copies(b, right);
-            if (!of_left && !of_right) return m.refuse("both", "neither part holds copies");
+            Value* of_left = rows_before_copies(b, left);
+            Value* of_right = of_left ? nullptr : rows_before_copies(b, right);
+            if (!of_left && !of_right) return m.refuse("both", "neither part holds copies of rows");
             const Tensor& w = *weight->constant();
             Value* first = b.op("MatMul", {of_left ? of_left : left, b.constant(rows(w, 0, *width))});
             Value* second = b.op("MatMul", {of_right ? of_right : right, b.constant(rows(w, *width, w.dim(0)))});
@@ -130,7 +139,7 @@ pattern::Rule bias_of_sum() {
 pattern::Rule constant_row_product() {
   return {"normalize_constant_row", Op("MatMul")(any("row"), Op("Transpose").attr("perm", {0, 2, 1})(any("x"))),
           [](const Match& m, Builder& b) -> Outcome {
-            Value* row = before_copies(b, m["row"]);
+            Value* row = rows_before_copies(b, m["row"]);
             const Dims* shape = row ? dims(row) : nullptr;
             if (!shape || shape->size() != 3 || !(*shape)[0].is(1) || !(*shape)[1].is(1) || !(*shape)[2].constant())
               return m.refuse("row", "is not one row for all of the batch");
