@@ -15,6 +15,7 @@ def convert(
     tolerance: float | None = None,
     max_rewrites: int = -1,
     weights_type: Literal["float16", "bfloat16", "int8", "int4"] | None = None,
+    rounded_activations: bool = True,
     kv_type: Literal["float16", "bfloat16"] | None = None,
     add_cache: bool = False,
     threads: int = 0,
@@ -23,8 +24,8 @@ def convert(
 
     With `verify`, source and result run on made-up inputs, and nothing is written (`Conversion.written` is False) if they
     differ by more than `tolerance` (None: by the model's precision). `max_rewrites` stops after so many changes.
-    `weights_type` stores matrices narrower, `kv_type` the keys and values that decoders keep; `add_cache` gives decoders without
-    a cache one.
+    `weights_type` stores matrices narrower, and with `rounded_activations` the file allows attune to round what they are multiplied
+    with, too; `kv_type` stores the keys and values that decoders keep narrower; `add_cache` gives decoders without a cache one.
     """
     return _attune.convert(
         source,
@@ -34,6 +35,7 @@ def convert(
         tolerance=tolerance,
         max_rewrites=max_rewrites,
         weights_type=weights_type,
+        rounded_activations=rounded_activations,
         kv_type=kv_type,
         add_cache=add_cache,
         threads=threads,

@@ -55,7 +55,7 @@ void bind_convert(nb::module_& m) {
       "convert",
       [](const fs::path& source, const fs::path& output, const std::string& target, bool verify,
          std::optional<double> tolerance, int64_t max_rewrites, const std::optional<std::string>& weights_type,
-         const std::optional<std::string>& kv_type, bool add_cache, int threads) {
+         bool rounded_activations, const std::optional<std::string>& kv_type, bool add_cache, int threads) {
         ConvertOptions options;
         options.target = target_from_name(target);
         options.verify = verify;
@@ -63,13 +63,15 @@ void bind_convert(nb::module_& m) {
         options.verification.threads = threads;
         options.passes.max_rewrites = max_rewrites;
         if (weights_type) options.weights.type = weights_type_from_name(*weights_type);
+        options.weights.rounded_activations = rounded_activations;
         if (kv_type) options.cache_type = cache_type_from_name(*kv_type);
         options.add_cache = add_cache;
         return convert(source, output, options);
       },
       nb::arg("source"), nb::arg("output"), nb::kw_only(), nb::arg("target"), nb::arg("verify"),
-      nb::arg("tolerance").none(), nb::arg("max_rewrites"), nb::arg("weights_type").none(), nb::arg("kv_type").none(),
-      nb::arg("add_cache"), nb::arg("threads"), nb::call_guard<nb::gil_scoped_release>());
+      nb::arg("tolerance").none(), nb::arg("max_rewrites"), nb::arg("weights_type").none(),
+      nb::arg("rounded_activations"), nb::arg("kv_type").none(), nb::arg("add_cache"), nb::arg("threads"),
+      nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace attune::python

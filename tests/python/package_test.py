@@ -265,6 +265,12 @@ def test_narrow_weights_make_a_smaller_file(tmp_path):
     assert (tmp_path / "narrow.onnx").stat().st_size < 0.5 * (TRANSFORMER / "encoder_model.onnx").stat().st_size
 
 
+@pytest.mark.parametrize("rounded", [True, False])
+def test_a_file_says_whether_activations_may_be_rounded(tmp_path, rounded):
+    attune.convert(TRANSFORMER / "encoder_model.onnx", tmp_path / "narrow.onnx", weights_type="float16", rounded_activations=rounded)
+    assert (b"attune.activations" in (tmp_path / "narrow.onnx").read_bytes()) == rounded
+
+
 def test_generate_takes_the_names_of_hugging_face():
     generator = attune.Generator(TRANSFORMER)
     ids = np.array([attune.load_tokenizer(TRANSFORMER).encode(s) for s, _ in held_out()[:1]])
