@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,6 +16,7 @@
 #include "cli/line_input.h"
 #include "cli/speech.h"
 #include "runtime/generator.h"
+#include "runtime/text/unicode.h"
 
 namespace attune::cli {
 namespace {
@@ -79,9 +82,30 @@ Tensor tensor_of(const std::string& name, const json& value) {
   return Tensor::from<float>(shape, std::vector<float>(numbers.begin(), numbers.end()));
 }
 
+constexpr std::array<std::string_view, 4> kRequestNames = {"inputs", "inputs_npz", "args", "max_new_tokens"};
+
+bool is_request_name(const std::string& name) {
+  return std::find(kRequestNames.begin(), kRequestNames.end(), name) != kRequestNames.end();
+}
+
+// One prompt, or one of each source.
+std::vector<std::vector<int64_t>> prompts_of(const Tensor& ids) {
+  const Shape& shape = ids.shape();
+  if ((shape.rank() != 1 && shape.rank() != 2) || ids.count() == 0)
+    invalid(fmt::format("decoder_input_ids: expected shape (sources, length), got {}", shape.to_string()));
+  const auto values = ids.to_int64();
+  const auto width = static_cast<std::ptrdiff_t>(shape.back());
+  std::vector<std::vector<int64_t>> prompts;
+  for (auto at = values.begin(); at != values.end(); at += width) prompts.emplace_back(at, at + width);
+  return prompts;
+}
+
 Request read_request(const fs::path& file, const GenerationOptions& defaults) {
   const json object = read_json(file);
   if (!object.is_object()) invalid(fmt::format("{}: expected an object with inputs and args", file.string()));
+  for (const auto& [name, value] : object.items())
+    if (!is_request_name(name))
+      invalid(fmt::format("{}: unknown name '{}'; expected {}", file.string(), name, fmt::join(kRequestNames, ", ")));
   Request request;
   request.options = defaults;
   if (object.contains("inputs_npz")) {
@@ -94,11 +118,7 @@ Request read_request(const fs::path& file, const GenerationOptions& defaults) {
     invalid(fmt::format("{}: expected 'inputs' or 'inputs_npz'", file.string()));
   }
   if (const auto it = request.inputs.find("decoder_input_ids"); it != request.inputs.end()) {
-    const Tensor& prompts = it->second.tensor();
-    const auto values = prompts.to_int64();
-    const auto width = static_cast<std::ptrdiff_t>(prompts.shape().back());
-    for (auto at = values.begin(); at != values.end(); at += width)
-      request.options.decoder_input_ids.emplace_back(at, at + width);
+    request.options.decoder_input_ids = prompts_of(it->second.tensor());
     request.inputs.erase(it);
   }
   if (object.contains("args")) within("args", [&] { read_generation_options(object["args"].dump(), request.options); });
@@ -170,7 +190,10 @@ Request make_request(const Options& o, const Tokenizers& tokenizers) {
   if (!o.request.empty()) {
     request = read_request(o.request, request.options);
   } else if (!o.text.empty()) {
-    for (const std::string& text : o.text) request.sources.push_back(tokenizers.source->encode(text));
+    for (const std::string& text : o.text) {
+      if (!unicode::is_valid(text)) invalid("--text: expected UTF-8");
+      request.sources.push_back(tokenizers.source->encode(text));
+    }
     request.inputs = padded_inputs(request.sources, request.options.pad_token_id.value_or(0));
   } else if (o.images.given()) {
     request.images = read_images(o.folder, o.images);
@@ -213,6 +236,7 @@ void stream(Generator& generator, const Request& request, const Tokenizer& token
 
 int generate(const Options& o) {
   check_options(o);
+  if (!fs::is_directory(o.folder)) invalid(fmt::format("{}: no such folder", o.folder));
   if (o.speech.given() && is_transcriber(o.folder)) {
     GeneratorOptions options;
     options.session.threads = o.threads;

@@ -62,7 +62,7 @@ TensorMap read_ids(const std::filesystem::path& file) {
       invalid(fmt::format("{}: expected shape (sources, length), got {}", file.string(), ids.shape().to_string()));
     if (ids.count() == 0) invalid(fmt::format("{}: holds no ids", file.string()));
     const Shape shape{ids.count() / ids.shape().back(), ids.shape().back()};
-    return {{"input_ids", Tensor::from<int64_t>(shape, ids.to_int64())}};
+    return {{"input_ids", Tensor::from<int64_t>(shape, within(file.string(), [&] { return ids.to_int64(); }))}};
   }
   std::vector<std::vector<int64_t>> rows;
   std::ifstream in(file);
@@ -70,6 +70,8 @@ TensorMap read_ids(const std::filesystem::path& file) {
   size_t number = 0;
   for (std::string line; std::getline(in, line);) {
     auto ids = parse_line(line, fmt::format("{}:{}", file.string(), ++number));
+    if (!ids.empty() && rows.size() + 1 != number)
+      invalid(fmt::format("{}:{}: expected ids, found an empty line", file.string(), rows.size() + 1));
     if (!ids.empty()) rows.push_back(std::move(ids));
   }
   if (in.bad()) throw Error(Error::Kind::kIo, fmt::format("{}: can't be read", file.string()));

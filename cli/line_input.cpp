@@ -17,6 +17,7 @@
 #include "cli/generation_input.h"
 #include "cli/generation_text.h"
 #include "runtime/text/text_stream.h"
+#include "runtime/text/unicode.h"
 
 namespace attune::cli {
 namespace {
@@ -44,6 +45,9 @@ class Lines {
     while (out.size() < count && std::getline(in, line)) {
       read_ += line.size() + 1;
       if (line.ends_with('\r')) line.pop_back();
+      ++number_;
+      if (line.find('\0') != std::string::npos || !unicode::is_valid(line))
+        throw Error(Error::Kind::kInvalidArgument, fmt::format("{}:{}: expected text in UTF-8", name_, number_));
       out.push_back(line);
     }
     if (in.bad()) throw Error(Error::Kind::kIo, "the input can't be read");
@@ -59,6 +63,7 @@ class Lines {
   std::string name_;
   std::ifstream in_;
   uintmax_t bytes_ = 0, read_ = 0;
+  size_t number_ = 0;  // of the last line
 };
 
 void print_result(const std::vector<Generation>& result, const std::string& line, const GenerationOptions& options,

@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/lost_file.h"
+#include "cli/stop_signals.h"
 #include "graph/error.h"
 
 namespace attune::cli {
@@ -81,6 +82,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   attune::cli::report_lost_files();
+  attune::cli::clean_up_on_stop_signals();
   try {
     return attune::cli::run(argc, argv);
   } catch (const std::bad_alloc&) {

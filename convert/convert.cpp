@@ -12,6 +12,7 @@
 #include "convert/cache_type.h"
 #include "graph/error.h"
 #include "graph/io/reader.h"
+#include "graph/io/unfinished.h"
 #include "graph/io/writer.h"
 #include "ops/infer/infer.h"
 #include "runtime/generation_options.h"
@@ -43,6 +44,7 @@ class TemporaryFolder {
  public:
   explicit TemporaryFolder(const fs::path& beside) : path_(beside.string() + fmt::format("{}{}", kMark, getpid())) {
     remove_abandoned(beside);
+    unfinished_.emplace(path_);
     io(path_, [&] { fs::create_directories(path_); });
     lock_ = open_locked(path_);
   }
@@ -82,6 +84,7 @@ class TemporaryFolder {
   }
 
   fs::path path_;
+  std::optional<Unfinished> unfinished_;
   int lock_ = -1;
 };
 
@@ -243,11 +246,14 @@ bool inside(const fs::path& path, const fs::path& folder) {
   return std::mismatch(f.begin(), f.end(), p.begin(), p.end()).first == f.end();
 }
 
-// Moves what is in `from` to `to`: at once if `to` isn't there, file by file otherwise.
+// Moves what is in `from` to `to`: at once if `to` isn't there, file by file otherwise, models behind what they need.
 void move_contents(const fs::path& from, const fs::path& to) {
   io(to, [&] {
     if (!fs::exists(to)) return fs::rename(from, to);
-    for (const auto& entry : fs::directory_iterator(from)) fs::rename(entry.path(), to / entry.path().filename());
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(from)) files.push_back(entry.path());
+    std::stable_partition(files.begin(), files.end(), [](const fs::path& f) { return f.extension() != ".onnx"; });
+    for (const fs::path& file : files) fs::rename(file, to / file.filename());
   });
 }
 
@@ -255,8 +261,15 @@ Conversion convert_file(const fs::path& source, const fs::path& output, const Co
                         const std::function<void(const fs::path&)>& started) {
   if (io(output, [&] { return fs::is_directory(output); }))
     fail(Error::Kind::kInvalidArgument, output, "is a folder; a model needs a file name");
+  if (io(output, [&] { return fs::exists(output) && !fs::is_regular_file(output); }))
+    fail(Error::Kind::kInvalidArgument, output,
+         "is no regular file; a model is written beside its name and then renamed");
   const fs::path folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
-  if (!io(folder, [&] { return fs::is_directory(folder); })) fail(Error::Kind::kIo, folder, "is not a folder");
+  if (!io(folder, [&] { return fs::is_directory(folder); }))
+    fail(Error::Kind::kIo, folder, fs::exists(folder) ? "is not a folder" : "no such folder");
+  std::error_code ignored;
+  if (fs::equivalent(source, output, ignored))
+    fail(Error::Kind::kInvalidArgument, output, "is the source, which would be lost; expected another name");
   const TemporaryFolder temporary(output);
   if (started) started(source);
   Conversion c;

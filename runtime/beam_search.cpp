@@ -221,6 +221,7 @@ class SourceBeams {
         all.push_back({score - std::log(-std::log(u + 0x1.0p-54)), candidate(score, beam, token)});
       }
     }
+    if (all.empty()) throw Error(Error::Kind::kInvalidArgument, "no token is left to draw: all are suppressed");
     std::vector<Candidate> drawn;
     for (const Noisy& n : best(std::move(all), candidate_count(), [](const Noisy& x) { return x.key; }))
       drawn.push_back(n.candidate);

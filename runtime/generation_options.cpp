@@ -6,10 +6,12 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <type_traits>
+#include <utility>
 
 #include "graph/error.h"
 
@@ -20,7 +22,7 @@ using nlohmann::json;
 
 [[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
 
-// Reads options from one object; null means "not set".
+// Reads options from one object. Null: none, where an option may be none; else as if it weren't there.
 class OptionReader {
  public:
   explicit OptionReader(const json& object) : object_(object) {}
@@ -31,10 +33,17 @@ class OptionReader {
   }
   template <class T>
   void read(const char* name, std::optional<T>& into) const {
+    if (is_null(name)) into.reset();
     if (const json* v = find(name)) convert(name, [&] { into = value<T>(name, *v); });
+  }
+  template <class T>
+  void read(const char* name, std::vector<T>& into) const {
+    if (is_null(name)) into.clear();
+    if (const json* v = find(name)) convert(name, [&] { into = v->get<std::vector<T>>(); });
   }
   // A token or a list of tokens.
   void read_tokens(const char* name, std::vector<int64_t>& into) const {
+    if (is_null(name)) into.clear();
     const json* v = find(name);
     if (!v) return;
     convert(name,
@@ -94,10 +103,26 @@ class OptionReader {
  private:
   template <class T>
   static T value(const char* name, const json& v) {
-    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
       if (v.is_number_float() && v.get<double>() != std::trunc(v.get<double>()))
         invalid(fmt::format("option {}: expected a whole number, found {}", name, v.dump()));
+      if (v.is_number() && !holds<T>(v))
+        invalid(fmt::format("option {}: expected {} to {}, found {}", name, std::numeric_limits<T>::min(),
+                            std::numeric_limits<T>::max(), v.dump()));
+    }
     return v.get<T>();
+  }
+  // Whether the number lies in T's range.
+  template <class T>
+  static bool holds(const json& v) {
+    if (v.is_number_unsigned()) return std::in_range<T>(v.get<uint64_t>());
+    if (v.is_number_integer()) return std::in_range<T>(v.get<int64_t>());
+    const double x = v.get<double>(), end = std::ldexp(1.0, std::numeric_limits<T>::digits);
+    return x < end && x >= (std::is_signed_v<T> ? -end : 0);
+  }
+  bool is_null(const char* name) const {
+    const auto it = object_.find(name);
+    return it != object_.end() && it->is_null();
   }
   const json* find(const char* name) const {
     names_.insert(name);
@@ -257,6 +282,10 @@ void check(const GenerationOptions& o) {
   require(o.num_return_sequences <= o.num_beams || (o.do_sample && o.num_beams == 1),
           fmt::format("num_return_sequences ({}) can't exceed num_beams ({}) unless sampling", o.num_return_sequences,
                       o.num_beams));
+  for (const auto& [token, name] :
+       {std::pair(o.decoder_start_token_id, "decoder_start_token_id"), std::pair(o.bos_token_id, "bos_token_id"),
+        std::pair(o.forced_bos_token_id, "forced_bos_token_id")})
+    require(!token || *token >= 0, fmt::format("{} must not be negative", name));
   require(!o.max_length || *o.max_length >= 1, "max_length must be at least 1");
   require(!o.max_new_tokens || *o.max_new_tokens >= 1, "max_new_tokens must be at least 1");
   require(!o.max_length_factor || *o.max_length_factor > 0, "max_length_factor must be above 0");
@@ -283,13 +312,14 @@ void check(const GenerationOptions& o) {
 
 LengthLimits length_limits(const GenerationOptions& o, int64_t prompt_length) {
   constexpr int64_t kDefaultNewTokens = 20;
-  LengthLimits limits{prompt_length + kDefaultNewTokens, o.min_length};
+  const auto behind = [&](int64_t tokens) { return prompt_length + std::min(tokens, kLongestOutput); };
+  LengthLimits limits{behind(kDefaultNewTokens), o.min_length};
   if (o.max_new_tokens) {
-    limits.max_length = prompt_length + *o.max_new_tokens;
+    limits.max_length = behind(*o.max_new_tokens);
   } else if (o.max_length) {
     limits.max_length = *o.max_length;
   }
-  if (o.min_new_tokens) limits.min_length = prompt_length + *o.min_new_tokens;
+  if (o.min_new_tokens) limits.min_length = behind(*o.min_new_tokens);
   return limits;
 }
 

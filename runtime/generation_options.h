@@ -14,6 +14,8 @@ enum class EarlyStopping { kFalse, kTrue, kNever };
 
 // Beams, and sampled sequences, of a source at most: all of them are computed in one batch.
 constexpr int64_t kMostSequences = 4096;
+// New tokens at most, whatever larger number was asked for: sums of lengths can't overflow.
+constexpr int64_t kLongestOutput = int64_t{1} << 40;
 
 struct GenerationOptions {
   // --- length, in tokens of the output; the prompt (decoder_start_token_id ...) counts in max_length and min_length

@@ -141,12 +141,7 @@ std::vector<std::vector<int64_t>> Generator::Impl::prompts(const SourceBatch& ba
   std::vector<std::vector<int64_t>> out;
   for (const size_t source : batch.sources) {
     std::vector<int64_t> prompt;
-    if (!o.decoder_input_ids.empty()) {
-      if (o.decoder_input_ids.size() != 1 && source >= o.decoder_input_ids.size())
-        throw Error(Error::Kind::kInvalidArgument,
-                    fmt::format("decoder_input_ids: {} prompts, but source {}", o.decoder_input_ids.size(), source));
-      prompt = o.decoder_input_ids[o.decoder_input_ids.size() == 1 ? 0 : source];
-    }
+    if (!o.decoder_input_ids.empty()) prompt = o.decoder_input_ids[o.decoder_input_ids.size() == 1 ? 0 : source];
     if (start && !o.prompt_as_is && (prompt.empty() || prompt[0] != *start)) prompt.insert(prompt.begin(), *start);
     if (start && prompt.empty()) prompt.push_back(*start);
     for (const auto& [position, token] : o.forced_decoder_ids)
@@ -226,7 +221,8 @@ void Generator::Impl::generate_group(const SourceBatch& batch, EncodedSources so
   std::vector<int64_t> limits;
   for (const auto& ids : batch.ids)
     if (o.max_length_factor)
-      limits.push_back(static_cast<int64_t>(std::ceil(*o.max_length_factor * static_cast<double>(ids.size()))));
+      limits.push_back(static_cast<int64_t>(std::min(std::ceil(*o.max_length_factor * static_cast<double>(ids.size())),
+                                                     static_cast<double>(kLongestOutput))));
   auto found = search(*decoder, starts, o, callback ? in_order : TokenCallback(), limits, batch.ids);
   for (size_t i = 0; i < found.size(); ++i)
     for (Hypothesis& h : found[i]) {
@@ -251,6 +247,10 @@ std::vector<std::vector<Generation>> Generator::Impl::generate(const TensorMap& 
   const auto batches = make_batches(inputs, ports, o);
   size_t count = 0;
   for (const SourceBatch& b : batches) count += b.sources.size();
+  const size_t prompts = o.decoder_input_ids.size();
+  if (prompts > 1 && prompts != count)
+    throw Error(Error::Kind::kInvalidArgument,
+                fmt::format("decoder_input_ids: {} prompts, but {} sources", prompts, count));
   std::vector<std::vector<Generation>> results(count);
   for (const SourceBatch& batch : batches) {
     if (!whole) {

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <vector>
 
+#include "graph/error.h"
+
 namespace attune {
 namespace {
 
@@ -137,6 +139,7 @@ int64_t draw(std::span<const float> scores, double u) {
     sum += p[i];
     if (sum > u) break;
   }
+  if (!(sum > 0)) throw Error(Error::Kind::kInvalidArgument, "no token is left to draw: all are suppressed");
   return static_cast<int64_t>(last);
 }
 

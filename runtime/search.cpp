@@ -147,10 +147,10 @@ std::vector<std::vector<Hypothesis>> search(StepModel& model, const Sequences& p
     if (p.size() != prompts[0].size() || p.empty())
       throw Error(Error::Kind::kInvalidArgument, "prompts must be equally long, and not empty");
   const auto prompt = static_cast<int64_t>(prompts[0].size());
-  if (length_limits(options, prompt).max_length <= prompt)
-    throw Error(
-        Error::Kind::kInvalidArgument,
-        fmt::format("max_length ({}) leaves no room behind a prompt of {} tokens", *options.max_length, prompt));
+  const int64_t max_length = length_limits(options, prompt).max_length;
+  if (max_length <= prompt)
+    throw Error(Error::Kind::kInvalidArgument,
+                fmt::format("max_length ({}) leaves no room behind a prompt of {} tokens", max_length, prompt));
   if (options.num_beams == 1) return TokenByToken(model, prompts, options, callback, limits, sources).run();
   return beam_search(model, prompts, options, callback, limits, sources);
 }

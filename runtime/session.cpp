@@ -50,6 +50,7 @@ struct Session::Impl {
   const Program& program() const { return model.program(); }
   const std::vector<bool>* needed(const std::vector<bool>& wanted);
   void check(const std::vector<Datum>& inputs);
+  void compare_shapes(const std::vector<Datum>& inputs);
   void feed(std::vector<Datum>& inputs);
   void run(std::vector<Datum>& inputs, std::vector<Datum>& outputs, const std::vector<bool>& wanted);
   void trim();
@@ -76,6 +77,16 @@ const std::vector<bool>* Session::Impl::needed(const std::vector<bool>& wanted) 
 
 // Checks inputs whose shapes are not those of the run before.
 void Session::Impl::check(const std::vector<Datum>& inputs) {
+  try {
+    compare_shapes(inputs);
+    if (new_shapes) model.check->check(checked);
+  } catch (...) {
+    shapes.clear();  // nothing of a refused run counts as checked
+    throw;
+  }
+}
+
+void Session::Impl::compare_shapes(const std::vector<Datum>& inputs) {
   const Frame& frame = executor.frame(program());
   checked.resize(inputs.size());
   new_shapes = shapes.size() != inputs.size();
@@ -97,13 +108,6 @@ void Session::Impl::check(const std::vector<Datum>& inputs) {
     if (tensor && same_type && shape == shapes[i]) continue;
     shapes[i] = shape;
     new_shapes = true;
-  }
-  if (!new_shapes) return;
-  try {
-    model.check->check(checked);
-  } catch (...) {
-    shapes.clear();
-    throw;
   }
 }
 

@@ -27,6 +27,7 @@ class Batcher {
       : inputs_(inputs), ports_(ports), options_(options) {}
 
   std::vector<SourceBatch> run() {
+    check_names();
     find_ids();
     std::vector<SourceBatch> batches;
     if (!ids_) {
@@ -48,6 +49,18 @@ class Batcher {
            !is_length_name(p.name);
   }
 
+  // Ids and masks go by Hugging Face's names, too; a single input of another name is that of a single port.
+  void check_names() const {
+    for (const auto& [name, value] : inputs_) {
+      const bool known = name == "input_ids" || name == "attention_mask" || inputs_.size() == 1 ||
+                         std::any_of(ports_.begin(), ports_.end(), [&](const Plan::Port& p) { return p.name == name; });
+      if (known) continue;
+      std::vector<std::string> names;
+      for (const Plan::Port& p : ports_) names.push_back(p.name);
+      invalid(fmt::format("the encoder has no input '{}'; it has {}", name, fmt::join(names, ", ")));
+    }
+  }
+
   void find_ids() {
     const Tensor* ids = given("input_ids");
     const Tensor* mask = given("attention_mask");
@@ -60,6 +73,8 @@ class Batcher {
     if (!ids) invalid("no token ids are given (input_ids)");
     if (ids->rank() != 2)
       invalid(fmt::format("input_ids: expected shape (sources, length), got {}", ids->shape().to_string()));
+    if (ids->dim(1) == 0)
+      invalid(fmt::format("input_ids: expected a token or more of each source, got {}", ids->shape().to_string()));
     if (mask && !(mask->shape() == ids->shape()))
       invalid(fmt::format("attention_mask: expected shape {}, got {}", ids->shape().to_string(),
                           mask->shape().to_string()));

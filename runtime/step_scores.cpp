@@ -1,11 +1,28 @@
 #include "runtime/step_scores.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
+
+#include "graph/error.h"
 
 #include "ops/kernel.h"
 
 namespace attune {
+namespace {
+
+// Positions of each row in what a step gave: (rows, positions, columns).
+size_t positions_of(const Tensor& t, size_t rows) {
+  const auto columns = t.rank() > 0 ? static_cast<size_t>(t.shape().back()) : 0;
+  const size_t positions = columns > 0 && rows > 0 ? static_cast<size_t>(t.count()) / (rows * columns) : 0;
+  if (positions == 0 || positions * rows * columns != static_cast<size_t>(t.count()))
+    throw Error(Error::Kind::kInvalidModel,
+                fmt::format("the decoder gave scores of shape {}, expected {} rows", t.shape().to_string(), rows));
+  return positions;
+}
+
+}  // namespace
 
 void StepScores::start(std::vector<std::vector<int64_t>> allowed, size_t vocabulary) {
   allowed_ = std::move(allowed);
@@ -24,8 +41,8 @@ Scores StepScores::all(Tensor logits, std::span<const int32_t> row_sources, size
 }
 
 Scores StepScores::last(size_t rows) {
+  const size_t positions = positions_of(logits_, rows);
   const auto vocabulary = static_cast<size_t>(logits_.shape().back());
-  const size_t positions = static_cast<size_t>(logits_.count()) / std::max<size_t>(1, rows * vocabulary);
   if (logits_.type() == DataType::kFloat && positions == 1 && logits_.unique())
     return {{logits_.mutable_data<float>(), rows * vocabulary}, vocabulary};
   converted_.resize(rows * vocabulary);
@@ -56,8 +73,8 @@ Scores StepScores::spread(Scores from, std::span<const int32_t> row_sources, siz
 }
 
 BestTokens StepScores::best(const Tensor& tokens, const Tensor& scores, size_t rows) {
+  const size_t positions = positions_of(tokens, rows);
   const auto count = static_cast<size_t>(tokens.shape().back());
-  const size_t positions = static_cast<size_t>(tokens.count()) / std::max<size_t>(1, rows * count);
   best_tokens_.clear();
   best_scores_.clear();
   for (size_t row = 0; row < rows; ++row) {

@@ -26,12 +26,24 @@ std::filesystem::path temporary_name(const std::filesystem::path& file) {
 }  // namespace
 
 OutputFile::OutputFile(std::filesystem::path file) : file_(std::move(file)) {
-  if (std::filesystem::is_directory(file_)) throw Error(Error::Kind::kIo, "it is a directory, not a file");
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(file_, error);
+  if (std::filesystem::is_directory(status)) throw Error(Error::Kind::kIo, "it is a directory, not a file");
+  if (std::filesystem::is_other(status) || std::filesystem::is_character_file(status) ||
+      std::filesystem::is_block_file(status) || std::filesystem::is_fifo(status) ||
+      std::filesystem::is_socket(status)) {
+    descriptor_ = ::open(file_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor_ < 0) fail("open it", errno);
+    return;
+  }
+  // The file that a link names, not the link.
+  if (auto target = std::filesystem::canonical(file_, error); !error) file_ = std::move(target);
   do {
     temporary_ = temporary_name(file_);
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) fail("create it", errno);
+  unfinished_.emplace(temporary_);
 }
 
 OutputFile::~OutputFile() {
@@ -65,8 +77,10 @@ void OutputFile::close() {
 
 void OutputFile::commit() {
   close();
+  if (temporary_.empty()) return;
   if (::rename(temporary_.c_str(), file_.c_str()) != 0) fail("rename the finished file to it", errno);
   temporary_.clear();
+  unfinished_.reset();
 }
 
 void check_writable(const std::filesystem::path& file) {

@@ -3,11 +3,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string_view>
+
+#include "graph/io/unfinished.h"
 
 namespace attune {
 
-// Written under a temporary name in the same folder; commit() renames it. Without commit() nothing is left behind.
+// Written under a temporary name in the same folder; commit() renames it. Without commit() nothing is left behind. Of a
+// symbolic link the file that it names is replaced; devices and pipes (/dev/stdout) are written to as they are.
 // All throw Error(kIo).
 class OutputFile {
  public:
@@ -25,6 +29,7 @@ class OutputFile {
 
  private:
   std::filesystem::path file_, temporary_;
+  std::optional<Unfinished> unfinished_;
   int descriptor_ = -1;
   uint64_t position_ = 0;
 };

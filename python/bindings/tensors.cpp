@@ -113,14 +113,21 @@ nb::object to_array(const Tensor& tensor) {
   const DataType held = bfloat16 ? DataType::kUInt16 : tensor.type();
   for (const NumpyType& t : kTypes) {
     if (t.type != held) continue;
+    // What others hold too (a weight, the caller's own input) may be looked at, not changed.
+    const bool own = tensor.unique();
     auto* owner = new Tensor(tensor);
     const nb::capsule capsule(owner, [](void* p) noexcept { delete static_cast<Tensor*>(p); });
     std::vector<size_t> shape(tensor.shape().begin(), tensor.shape().end());
     std::vector<int64_t> strides;
     if (!tensor.contiguous()) strides.assign(tensor.strides().begin(), tensor.strides().end());
-    const nb::ndarray<nb::numpy> array(owner->mutable_raw(), shape.size(), shape.data(), capsule,
-                                       strides.empty() ? nullptr : strides.data(), t.dtype);
-    nb::object out = nb::cast(array, nb::rv_policy::reference);
+    const int64_t* steps = strides.empty() ? nullptr : strides.data();
+    nb::object out =
+        own ? nb::cast(
+                  nb::ndarray<nb::numpy>(owner->mutable_raw(), shape.size(), shape.data(), capsule, steps, t.dtype),
+                  nb::rv_policy::reference)
+            : nb::cast(
+                  nb::ndarray<nb::numpy, nb::ro>(owner->raw(), shape.size(), shape.data(), capsule, steps, t.dtype),
+                  nb::rv_policy::reference);
     if (bfloat16) out = out.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"));
     return out;
   }

@@ -84,9 +84,9 @@ class TokenizerJson : public Tokenizer {
                    t.value("single_word", false)};
       pieces_[a.id] = a.content;
       if (a.special) special_.insert(a.id);
-      if (a.content.empty()) continue;
       // A token that the normalizer changes is looked for in normalised text, in its normalised form.
       if (a.normalized && normalizer_) a.content = normalizer_->run(a.content);
+      if (a.content.empty()) continue;  // it is nowhere in a text
       (a.normalized ? normalized_ : raw_).push_back(std::move(a));
     }
   }

@@ -66,6 +66,8 @@ std::string lower(std::string_view text) {
   return from_icu(out);
 }
 
+bool is_valid(std::string_view text) { return encode(decode(text)) == text; }
+
 std::u32string decode(std::string_view text) {
   const icu::UnicodeString s = to_icu(text);
   std::u32string out;

@@ -18,6 +18,7 @@ std::string lower(std::string_view text);
 // Code points, and back.
 std::u32string decode(std::string_view text);
 std::string encode(std::u32string_view text);
+bool is_valid(std::string_view text);  // whether it is UTF-8
 std::string encode(char32_t c);
 // Grapheme clusters.
 std::vector<std::string_view> graphemes(std::string_view text);

@@ -119,6 +119,37 @@ TEST_F(Commands, WrongRequestsSayWhy) {
               testing::HasSubstr("early_stopping"));
   EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1]]}, "args": {"number_of_beams": 2}})"),
               testing::HasSubstr("number_of_beams"));
+  EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1]]}, "arg": {"num_beams": 2}})"), testing::HasSubstr("'arg'"));
+  EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1, 2]], "attention_maks": [[1, 0]]}})"),
+              testing::HasSubstr("'attention_maks'"));
+  EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1]], "decoder_input_ids": 5}})"),
+              testing::HasSubstr("decoder_input_ids"));
+  EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1]], "decoder_input_ids": [[5], [6]]}})"),
+              testing::HasSubstr("2 prompts, but 1 sources"));
+  for (const std::string setting : {R"("decoder_start_token_id": -1)", R"("seed": 99999999999999999999)",
+                                    R"("max_new_tokens": 1e30)", R"("seed": -1)"}) {
+    const std::string name = setting.substr(1, setting.find(':') - 2);
+    EXPECT_THAT(error(R"({"inputs": {"input_ids": [[1]]}, "args": {)" + setting + "}}"), testing::HasSubstr(name));
+  }
+}
+
+TEST_F(Commands, InputsThatAreNoneSayWhy) {
+  const auto error = [&](const std::string& arguments) {
+    const Result result = run("generate " + arguments);
+    EXPECT_EQ(result.status, 2) << result.output;
+    return result.output;
+  };
+  EXPECT_THAT(error("nowhere --text x"), testing::HasSubstr("nowhere: no such folder"));
+  EXPECT_THAT(error(model() + " --ids " + file("gap.ids", "53 147\n\n5 6\n")), testing::HasSubstr("gap.ids:2"));
+  EXPECT_THAT(error(model() + " --ids " + file("none.npy", serialize_npy(Tensor::from<int64_t>({1, 0}, {})))),
+              testing::HasSubstr("holds no ids"));
+}
+
+TEST_F(Commands, NullIsNone) {
+  const std::string ids = "--max-new 6 --ids " + file("ids.txt", "53 147 111\n");
+  const Result none = run("generate " + model() + " " + ids + " --set eos_token_id=-1");
+  ASSERT_EQ(none.status, 0) << none.output;
+  EXPECT_EQ(run("generate " + model() + " " + ids + " --set eos_token_id=null").output, none.output);
 }
 
 }  // namespace

@@ -128,6 +128,21 @@ def test_inputs_are_never_written_to(tmp_path):
     np.testing.assert_array_equal(given, [-1, 2])
 
 
+def test_memory_of_others_is_read_only(tmp_path, identity):
+    given = np.arange(4, dtype=np.float32)
+    assert not identity(TensorProto.FLOAT, 1).run({"x": given})["y"].flags.writeable
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [4], [1, 2, 3, 4])
+    shape = helper.make_tensor("s", TensorProto.INT64, [2], [2, 2])
+    info = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"]), helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 2]),
+            helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n"])]
+    nodes = [helper.make_node("Reshape", ["w", "s"], ["y"]), helper.make_node("Neg", ["x"], ["z"])]
+    graph = helper.make_graph(nodes, "g", info[:1], info[1:], [weight, shape])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), tmp_path / "weight.onnx")
+    got = attune.Model(tmp_path / "weight.onnx").run({"x": given})
+    assert not got["y"].flags.writeable  # a weight of the model
+    got["z"][:] = 7  # its own
+
+
 def test_many_threads_share_a_model():
     model = attune.Model(GRU / "encoder.onnx", threads=1)
     data = np.load(next(GRU.glob("io_encoder_1.npz")))

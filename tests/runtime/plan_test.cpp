@@ -429,5 +429,15 @@ TEST(Profile, FloatingPointOperations) {
   EXPECT_EQ(flops("Relu", {{2, 3}}, {2, 3}), 0);
 }
 
+TEST(Session, AShapeThatWasRefusedIsRefusedAgain) {
+  Session session(Plan::compile(parse_model(R"(<ir_version: 10, opset_import: ["" : 18]>
+    g (float[n] a, float[n] b) => (float[n] y) { y = Add (a, b) })"),
+                                {}));
+  const auto ones = [](int64_t n) { return Datum(floats({n}, std::vector<float>(static_cast<size_t>(n), 1.0F))); };
+  EXPECT_EQ(values(session.run({{"a", ones(1)}, {"b", ones(1)}}), "y").size(), 1U);
+  EXPECT_THAT(error_of([&] { session.run({{"a", ones(3)}}); }), HasSubstr("'b'"));
+  EXPECT_THAT(error_of([&] { session.run({{"a", ones(3)}, {"b", ones(1)}}); }), HasSubstr("n"));
+}
+
 }  // namespace
 }  // namespace attune

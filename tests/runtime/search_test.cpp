@@ -345,6 +345,20 @@ TEST(GenerationOptions, EndTokensBelowZero) {
         << text;
 }
 
+TEST(Options, NullIsNoneWhereAnOptionMayBeNone) {
+  GenerationOptions o;
+  o.eos_token_id = {2};
+  o.forced_bos_token_id = 5;
+  o.suppress_tokens = {1};
+  o.num_beams = 3;
+  read_generation_options(
+      R"({"eos_token_id": null, "forced_bos_token_id": null, "suppress_tokens": null, "num_beams": null})", o);
+  EXPECT_TRUE(o.eos_token_id.empty());
+  EXPECT_FALSE(o.forced_bos_token_id);
+  EXPECT_TRUE(o.suppress_tokens.empty());
+  EXPECT_EQ(o.num_beams, 3);
+}
+
 TEST(Options, FromText) {
   GenerationOptions o;
   set_generation_option("num_beams", "3", o);
@@ -368,6 +382,27 @@ TEST(Sampling, DrawsAsOftenAsProbable) {
     ++count[static_cast<size_t>(draw(scores, uniform(5, 0, 0, static_cast<uint64_t>(i))))];
   // Five standard deviations.
   for (size_t t = 0; t < 3; ++t) EXPECT_NEAR(count[t], kDraws * std::exp(scores[t]), 5 * std::sqrt(kDraws * 0.25)) << t;
+}
+
+TEST(Search, LengthsBeyondAllBoundsAreCut) {
+  GenerationOptions o;
+  o.max_new_tokens = std::numeric_limits<int64_t>::max();
+  o.min_new_tokens = std::numeric_limits<int64_t>::max();
+  const LengthLimits limits = length_limits(o, 5);
+  EXPECT_EQ(limits.max_length, 5 + kLongestOutput);
+  EXPECT_EQ(limits.min_length, 5 + kLongestOutput);
+}
+
+TEST(Search, NothingIsDrawnWhereAllTokensAreSuppressed) {
+  for (const int64_t beams : {1, 3}) {
+    Markov model(1, 4, 1);
+    GenerationOptions o;
+    o.do_sample = true;
+    o.num_beams = beams;
+    o.max_new_tokens = 3;
+    o.suppress_tokens = {0, 1, 2, 3};
+    EXPECT_THAT(test::error_of([&] { search(model, {{0}}, o); }), testing::HasSubstr("no token is left"));
+  }
 }
 
 }  // namespace

@@ -139,5 +139,14 @@ TEST(TokenizerFiles, BadOnesAreErrorsThatNameTheFile) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(TokenizerJson, AnAddedTokenThatNormalisesToNothingIsNowhere) {
+  const test::TemporaryFolder folder;
+  std::ofstream(folder.path() / "tokenizer.json")
+      << R"({"normalizer": {"type": "Strip", "strip_left": true, "strip_right": true},
+    "added_tokens": [{"id": 2, "content": " ", "normalized": true}],
+    "model": {"type": "WordLevel", "vocab": {"a": 0, "<unk>": 1}, "unk_token": "<unk>"}})";
+  EXPECT_EQ(load_tokenizer_json(folder.path() / "tokenizer.json")->encode("a"), std::vector<int64_t>{0});
+}
+
 }  // namespace
 }  // namespace attune
