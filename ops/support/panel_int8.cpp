@@ -272,12 +272,10 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
   }
 }
 
-// Whole numbers nearest to those of v, which are at most `most` in size (or anything, if the block has what isn't
-// finite), as bytes or words; gives them as 32 bits.
+// Whole numbers nearest to those of v, which fit, as bytes or words; gives them as 32 bits.
 template <class T>
-HWY_INLINE VI round_to(VF v, float most, T* to) {
+HWY_INLINE VI round_to(VF v, T* to) {
 #if HWY_TARGET == HWY_AVX3
-  (void)most;
   const __m512i values = _mm512_cvtps_epi32(v.raw);
   if constexpr (sizeof(T) == 1) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtsepi32_epi8(values));
@@ -286,12 +284,17 @@ HWY_INLINE VI round_to(VF v, float most, T* to) {
   }
   return VI{values};
 #else
-  const DF df;
-  const VI values = hn::NearestInt(hn::Clamp(v, hn::Set(df, -most), hn::Set(df, most)));
+#if HWY_TARGET == HWY_AVX2
+  const VI values{_mm256_cvtps_epi32(v.raw)};  // NearestInt() takes care of what doesn't fit
+#else
+  const VI values = hn::NearestInt(v);
+#endif
   hn::StoreU(hn::DemoteTo(hn::Rebind<T, DF>(), values), hn::Rebind<T, DF>(), to);
   return values;
 #endif
 }
+
+constexpr float kInt8Most = 127;
 
 // Largest size and sum of squares of some values.
 struct Sizes {
@@ -299,7 +302,7 @@ struct Sizes {
   float squares;
 };
 
-HWY_INLINE Sizes sizes_of(const float* x, int64_t count, VF rest) {
+HWY_INLINE Sizes sizes_of(const float* x, int64_t whole, VF rest) {
   const DF df;
   const DI di;
   constexpr auto lanes = static_cast<int64_t>(kLanes);
@@ -312,9 +315,9 @@ HWY_INLINE Sizes sizes_of(const float* x, int64_t count, VF rest) {
     squares[j] = hn::MulAdd(v, v, squares[j]);
   };
   int64_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes)
+  for (; i + 2 * lanes <= whole; i += 2 * lanes)
     for (size_t j = 0; j < 2; ++j) add(j, hn::LoadU(df, x + i + static_cast<int64_t>(j) * lanes));
-  if (i + lanes <= count) add(0, hn::LoadU(df, x + i));
+  if (i < whole) add(0, hn::LoadU(df, x + i));
   return {hn::GetLane(hn::BitCast(df, hn::MaxOfLanes(di, hn::Max(largest[0], largest[1])))),
           hn::GetLane(hn::SumOfLanes(df, hn::Add(squares[0], squares[1])))};
 }
@@ -322,7 +325,7 @@ HWY_INLINE Sizes sizes_of(const float* x, int64_t count, VF rest) {
 // What the values of a block are multiplied with before they are rounded.
 template <class T>
 float rounding_factor(const Sizes& s) {
-  if constexpr (sizeof(T) == 1) return 127.0F / s.most;
+  if constexpr (sizeof(T) == 1) return kInt8Most / s.most;
   // The bound of the norm is all that is known where squares leave the range of floats.
   const float norm = s.most > 1e-15F && s.most < 1e18F
                          ? std::sqrt(s.squares)
@@ -330,35 +333,39 @@ float rounding_factor(const Sizes& s) {
   return std::min(PanelWeights::kInt16Most / s.most, PanelWeights::kInt16Norm / norm);
 }
 
-// One block of a row: gives the scale and the sum of the values. What isn't finite makes the scale NaN.
+// One block of a row: gives the scale and, of bytes, the sum of the values. What isn't finite makes the scale NaN.
 template <class T>
-float quantize_block(const float* x, int64_t count, T* to, int32_t* sum) {
-  constexpr float kMost = sizeof(T) == 1 ? 127.0F : PanelWeights::kInt16Most;
+HWY_INLINE float quantize_block(const float* x, int64_t count, T* to, int32_t* sum) {
+  constexpr bool kIsByte = sizeof(T) == 1;
   const DF df;
   const DI di;
   constexpr auto lanes = static_cast<int64_t>(kLanes);
-  HWY_ALIGN float rest[kPanel] = {};
-  std::copy(x + count / lanes * lanes, x + count, rest);
-  const Sizes sizes = sizes_of(x, count, hn::Load(df, rest));
+  const int64_t whole = count / lanes * lanes;
+  VF rest = hn::Zero(df);
+  if (whole < count) {
+    HWY_ALIGN float last[kPanel] = {};
+    std::copy(x + whole, x + count, last);
+    rest = hn::Load(df, last);
+  }
+  const Sizes sizes = sizes_of(x, whole, rest);
   const float factor = rounding_factor<T>(sizes);
+  *sum = 0;
   // Not finite: the scale says so. So small that its inverse is infinite: zero.
   if (!std::isfinite(sizes.most) || !std::isfinite(factor)) {
     std::fill_n(to, count, T{0});
-    *sum = 0;
     return std::isfinite(sizes.most) ? 0.0F : std::numeric_limits<float>::quiet_NaN();
   }
   const VF factors = hn::Set(df, factor);
   VI total = hn::Zero(di);
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    total = hn::Add(total, round_to(hn::Mul(hn::LoadU(df, x + i), factors), kMost, to + i));
-  if (i < count) {
+  for (int64_t i = 0; i < whole; i += lanes)
+    total = hn::Add(total, round_to(hn::Mul(hn::LoadU(df, x + i), factors), to + i));
+  if (whole < count) {
     HWY_ALIGN T last[kPanel];
-    total = hn::Add(total, round_to(hn::Mul(hn::Load(df, rest), factors), kMost, last));
-    std::copy(last, last + (count - i), to + i);
+    total = hn::Add(total, round_to(hn::Mul(rest, factors), last));
+    std::copy(last, last + (count - whole), to + whole);
   }
-  *sum = hn::GetLane(hn::SumOfLanes(di, total));
-  return sizeof(T) == 1 ? sizes.most / kMost : 1.0F / factor;
+  if constexpr (kIsByte) *sum = hn::GetLane(hn::SumOfLanes(di, total));
+  return kIsByte ? sizes.most / kInt8Most : 1.0F / factor;
 }
 
 // Block `i` of row `r`, for a product with `w`.
@@ -372,7 +379,7 @@ HWY_INLINE void round_block(const PanelWeights& w, const Int8Rows& rows, int64_t
   int32_t sum = 0;
   rows.scales[r * rows.blocks + i] = quantize_block(x, count, to, &sum);
   rows.starts[r * rows.blocks + i] = -offset * sum;
-  std::fill(to + count, std::min(to + padded, row + inner), T{0});
+  if (count % w.row_step() != 0) std::fill(to + count, std::min(to + padded, row + inner), T{0});
 }
 
 // Blocks [first, last) of `count` rows from r on; those of x lie x_stride apart, and begin with block `first`.
@@ -383,13 +390,17 @@ void round_blocks(const PanelWeights& w, const Int8Rows& rows, int64_t r, int64_
     for (int64_t i = first; i < last; ++i) round_block<T>(w, rows, r, i, x + (i - first) * w.activation_block());
 }
 
-// Rows at once: as many sums as the registers hold.
-constexpr size_t kMaxRows = kVectors == 1 ? 12 : kVectors == 2 ? 3 : 2;
+// Rows at once: as many sums as the registers hold beside the operands.
+template <Dot kDot>
+constexpr size_t kMaxRows = kVectors == 1                                  ? 12
+                            : kVectors > 2                                 ? 2
+                            : kDot == Dot::kVnni || kDot == Dot::kWordVnni ? 6
+                                                                           : 4;
 constexpr size_t kMaxRounded = PanelWeights::kMostActivationBlock;
 constexpr size_t sums_at_once(size_t rows) { return std::max<size_t>(1, 4 / (rows * kVectors)); }
 constexpr size_t panels_at_once(size_t rows) { return kVectors == 1 && rows > 3 ? 2 : 1; }
 
-template <Storage kStorage, Dot kDot, size_t kRows = kMaxRows>
+template <Storage kStorage, Dot kDot, size_t kRows = kMaxRows<kDot>>
 void multiply_up_to(size_t rows, const PanelBlock& b, int64_t begin, int64_t end) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return multiply_up_to<kStorage, kDot, kRows - 1>(rows, b, begin, end);
@@ -406,7 +417,7 @@ template <Storage kStorage, Dot kDot>
 void multiply_and_round(int64_t rows, PanelBlock b, int64_t begin, int64_t end) {
   const PanelWeights& next = *b.next;
   const int64_t panels = next.activation_block() / kPanel, columns = panels * kPanel;
-  HWY_ALIGN float result[kMaxRows * kMaxRounded];
+  HWY_ALIGN float result[kMaxRows<kDot> * kMaxRounded];
   b.y = result;
   b.y_stride = columns;
   b.y_row = b.row;
@@ -426,16 +437,18 @@ void multiply_and_round(int64_t rows, PanelBlock b, int64_t begin, int64_t end) 
 // rows.
 template <Storage kStorage, Dot kDot>
 void multiply_panels(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
-  constexpr auto kRows = static_cast<int64_t>(kMaxRows);
+  constexpr auto kRows = static_cast<int64_t>(kMaxRows<kDot>);
   const auto panel_bytes = static_cast<int64_t>(b.w->bytes()) / std::max<int64_t>(1, b.w->panels());
   const int64_t step = b.next ? b.next->activation_block() / kPanel : 2;
   const int64_t stretch =
       rows <= kRows ? std::max<int64_t>(1, end - begin)
                     : std::max<int64_t>({4, step, (256 << 10) / std::max<int64_t>(1, panel_bytes) / step * step});
+  // As even as can be: few rows at once don't fill the units.
+  const int64_t groups = std::max<int64_t>(1, (rows + kRows - 1) / kRows), group = (rows + groups - 1) / groups;
   const int64_t first = b.row, stop = b.row + rows;
   for (int64_t p = begin; p < end; p += stretch)
-    for (b.row = first; b.row < stop; b.row += kRows) {
-      const int64_t some = std::min(kRows, stop - b.row), last = std::min(end, p + stretch);
+    for (b.row = first; b.row < stop; b.row += group) {
+      const int64_t some = std::min(group, stop - b.row), last = std::min(end, p + stretch);
       if (b.next) {
         multiply_and_round<kStorage, kDot>(some, b, p, last);
       } else {
