@@ -16,7 +16,7 @@ class AttentionKernel : public Kernel {
   AttentionKernel(const AttentionConfig& config, const KernelContext& context)
       : config_(config),
         projections_(context),
-        may_round_(context.options().activations == KernelOptions::Activations::kInt8) {}
+        may_round_(context.options().activations != KernelOptions::Activations::kFloat) {}
 
   void run(KernelCall& call) const override {
     const auto [query, key, value] = projections_.run(call);

@@ -106,37 +106,46 @@ HWY_INLINE void exponentiate_row(int64_t r, float largest, int64_t columns, int6
   hn::StoreU(hn::Add(load(sums), exponentials_of(scores, columns, s.maximum[r])), Floats(), sums);
 }
 
-// The same for words: exponentials, counted from this block's largest score, times the scales of the values.
+// The same for words: exponentials times the scales of the values. Leaves the bits of their largest in s.largest, by
+// lanes.
 HWY_INLINE void weigh_row(int64_t r, float largest, const float* value_scales, int64_t columns, int64_t wide,
                           const Scratch& s) {
   constexpr auto kStep = static_cast<int64_t>(kLanes);
   float* scores = s.scores + r * kKeys;
-  s.weight_scales[r] = 0;
-  if (!follow_largest(r, largest, wide, s) || largest == -std::numeric_limits<float>::infinity())
+  const Vector none = hn::Zero(Floats());
+  if (!follow_largest(r, largest, wide, s)) {
+    hn::StoreU(none, Floats(), s.largest + r * kPanel);
     return leave_row(r, scores, columns, s);
-  const Vector from = hn::Set(Floats(), largest);
-  Vector sum = hn::Zero(Floats());
+  }
+  const Vector maximum = hn::Set(Floats(), s.maximum[r]);
+  Vector sum = load(s.sums + r * kPanel);
   IntegerVector bits = hn::Zero(Integers());
   for (int64_t i = 0; i < columns; i += kStep) {
-    const Vector e = exp_of_score(hn::Sub(load(scores + i), from));
+    const Vector e = exp_of_score(hn::Sub(load(scores + i), maximum));
     const Vector weight = hn::Mul(e, load(value_scales + i));
     sum = hn::Add(sum, e);
     bits = hn::Max(bits, size_bits(weight));
     hn::StoreU(weight, Floats(), scores + i);
   }
-  const Vector counted = exp_of_score(hn::Set(Floats(), largest - s.maximum[r]));
-  float* sums = s.sums + r * kPanel;
-  hn::StoreU(hn::MulAdd(sum, counted, load(sums)), Floats(), sums);
-  const float top = largest_size(bits), factor = kMostWeight / top;
+  hn::StoreU(sum, Floats(), s.sums + r * kPanel);
+  hn::StoreU(hn::BitCast(Floats(), bits), Floats(), s.largest + r * kPanel);
+}
+
+// Weights become words of at most 2^kWeightBits, whose scale is a power of two.
+HWY_INLINE void round_weights(int64_t r, int64_t columns, const Scratch& s) {
+  const Floats d;
+  const Integers di;
+  constexpr auto kStep = static_cast<int64_t>(kLanes);
+  // At least 2^-100: the power of two has an inverse.
+  constexpr int32_t kLeast = 27 << 23, kInfinite = 255 << 23;
+  const IntegerVector bits = hn::Max(hn::MaxOfLanes(di, load_lanes(s.largest + r * kPanel)), hn::Set(di, kLeast));
+  const IntegerVector exponent = hn::ShiftRight<23>(bits);
+  const Vector factor = hn::BitCast(d, hn::ShiftLeft<23>(hn::Sub(hn::Set(di, 253 + kWeightBits), exponent)));
+  const Vector scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::Sub(exponent, hn::Set(di, kWeightBits - 1))));
+  float* scores = s.scores + r * kKeys;
   auto* words = reinterpret_cast<int16_t*>(scores);
-  if (!std::isfinite(factor) || !std::isfinite(top)) {
-    std::fill_n(words, columns, int16_t{0});
-    if (!std::isfinite(top)) s.weight_scales[r] = NAN;
-    return;
-  }
-  const Vector f = hn::Set(Floats(), factor);
-  for (int64_t i = 0; i < columns; i += kStep) store_words(hn::Mul(load(scores + i), f), words + i);
-  s.weight_scales[r] = hn::GetLane(counted) * (top / kMostWeight);
+  for (int64_t i = 0; i < columns; i += kStep) store_words(hn::Mul(load(scores + i), factor), words + i);
+  s.weight_scales[r] = hn::GetLane(bits) < kInfinite ? hn::GetLane(scale) : NAN;
 }
 
 using Numbers = AttentionNumbers;
@@ -198,6 +207,8 @@ void attend_keys(const AttentionProblem& p, const Block& block, const PackedHead
         weigh_row(r, largest, head.value_scales + keys.first, keys.columns, wide, s);
       }
     }
+    if constexpr (kNumbers != Numbers::kFloats)
+      for (int64_t r = start; r < start + rows.count; ++r) round_weights(r, keys.columns, s);
   }
   add_values<kNumbers>(p, block.count, head, keys, s);
 }

@@ -1,6 +1,8 @@
 // Blocks of queries against packed keys and values of one head. Internal to attention_blocked.h.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "ops/support/attention_problem.h"
@@ -16,10 +18,12 @@ constexpr int64_t kKeys = 4 * kPanel;  // keys of a block
 // each, so that no row depends on keys that it doesn't see. Sums fit in 32 bits: over a row of queries and keys, and
 // over a block of keys of weights and values.
 constexpr int64_t kMostRounded = 512;  // numbers of a row
-constexpr float kMostWeight = 16383, kMostValue = 1023;
-static_assert(16383LL * 1023 * kKeys <= INT32_MAX);
-constexpr float most_of_key(int64_t width) { return width <= 128 ? 4095.0F : 2047.0F; }
-static_assert(4095LL * 4095 * 128 <= INT32_MAX && 2047LL * 2047 * kMostRounded <= INT32_MAX);
+constexpr int kWeightBits = 13;
+constexpr float kMostValue = 2047;
+static_assert((2047LL << kWeightBits) * kKeys <= INT32_MAX);
+inline float most_of_key(int64_t width) {
+  return std::min(32767.0F, static_cast<float>(std::floor(std::sqrt(INT32_MAX / static_cast<double>(width)))));
+}
 
 constexpr int64_t pairs(int64_t n) { return (n + 1) / 2; }
 // The lanes of a row of `n` numbers.
@@ -90,7 +94,7 @@ struct Scratch {
   float* queries;  // (kQueries, Ek), scaled
   float* maximum;  // kQueries
   float* sums;     // (kQueries, kPanel): of exponentials, by lanes of a vector
-  float* largest;  // (kQueries, kPanel): scores of one block of keys, by lanes
+  float* largest;  // (kQueries, kPanel): scores (rounded: then weights) of one block of keys, by lanes
   float* factor;   // kQueries: 1 / the whole sum
   // Rounded, kQueries each: scales of queries, and of weights for one block of keys; `scores` and `queries` hold pairs
   // of words then.

@@ -42,11 +42,10 @@ HWY_INLINE float largest_size(IntegerVector bits) {
 
 // The whole numbers nearest to v, which fit in words.
 HWY_INLINE void store_words(Vector v, int16_t* to) {
-  const IntegerVector whole = hn::NearestInt(v);
 #if HWY_TARGET == HWY_AVX3
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(whole.raw));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(v.raw)));
 #else
-  hn::StoreU(hn::DemoteTo(Words(), whole), Words(), to);
+  hn::StoreU(hn::DemoteTo(Words(), hn::NearestInt(v)), Words(), to);
 #endif
 }
 
