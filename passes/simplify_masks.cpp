@@ -363,12 +363,16 @@ class MaskRewrite {
     } else {
       v = sizes_.vector({rest});
     }
-    const TensorType& type = v->tensor_type();
-    if (type.rank() == 1 && !type.dim(0).is(1)) return v;
-    // One for all: the batch is that of the queries.
-    Value* batch =
-        b_.op("Slice", {b_.op("Shape", {parts_.inputs[kAttentionQuery]}), b_.integers({0}), b_.integers({1})});
-    return b_.op("Expand", {v, batch});
+    // The batch is that of the queries, or of the keys, where one of them has a row for all.
+    const Value* last = nullptr;
+    for (Value* states : {parts_.inputs[kAttentionQuery], parts_.inputs[kAttentionKey]}) {
+      if (!states || (last && states->tensor_type().dim(0) == last->tensor_type().dim(0))) continue;
+      last = states;
+      if (v->tensor_type().rank() == 1 && v->tensor_type().dim(0) == states->tensor_type().dim(0)) continue;
+      Value* batch = b_.op("Slice", {b_.op("Shape", {states}), b_.integers({0}), b_.integers({1})});
+      v = b_.op("Expand", {v, batch});
+    }
+    return v;
   }
 
   // (B, 1, 1, Tk)

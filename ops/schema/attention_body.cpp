@@ -20,7 +20,7 @@ class AttentionBody : AttentionBodyBase {
   std::vector<Value*> build() {
     states();
     const auto scores = score();
-    see();
+    see(scores.raw);
     Value* weights = align(scores);
     Value* context = combine(weights);
     context = narrow(context);
@@ -105,14 +105,11 @@ class AttentionBody : AttentionBodyBase {
 
   // --- step 5: which positions take part, as a bool tensor of the scores' shape; null: all
 
-  void see() {
+  void see(Value* scores) {
     Value* ok = visible(query_length_, positions_, {});
     if (Value* mask = inputs_[kAttentionMask])
       ok = b_.both(has_bool_mask() ? mask : b_.negate(b_.equal(wide(mask), number(-kInfinity))), ok);
-    if (!ok) return;
-    Value* full =
-        b_.concat({b_.op("Slice", {b_.shape(query_), b_.ints({0}), b_.ints({3})}), b_.as_list(key_length_)}, 0);
-    seen_ = b_.op("Expand", {ok, full});
+    if (ok) seen_ = b_.op("Expand", {ok, b_.shape(scores)});
   }
 
   // --- step 6

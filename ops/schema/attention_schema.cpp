@@ -17,9 +17,10 @@ constexpr const char* kDoc = R"(
 Attention between a query sequence and a memory: scaled-dot, dot, general (bilinear) or additive scores; soft, hard or
 monotonic alignment; one or many heads; projected inside the operator or outside.
 
-B is the batch, Tq the query length, Tp the past length, Tn the new key length, Tk = Tp + Tn, H the number of query
-heads, G that of key/value heads (G divides H; query head h reads key/value head h / (H/G)), D* input widths, E the width
-of a query head and, but for `general`, of a key head (there Ek), F that of a value head.
+B is the batch (query, key, value and mask may each have one of 1 instead, for every row of the others'), Tq the query
+length, Tp the past length, Tn the new key length, Tk = Tp + Tn, H the number of query heads, G that of key/value heads (G
+divides H; query head h reads key/value head h / (H/G)), D* input widths, E the width of a query head and, but for
+`general`, of a key head (there Ek), F that of a value head.
 
 The order of computation: 1. project, split heads; 2. append to the past; 3. score, plus b_score; 4. softcap; 5. add the
 float mask; positions that a bool mask, key_lengths, causal or window exclude do not take part; 6. align; 7. combine.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace attune {
@@ -129,6 +130,24 @@ RowIndex resolve_rows(const Tensor* tensor, std::string_view what, int64_t batch
   return {rows.data(), tensor->dim(1) - 1};
 }
 
+// The batch of the result. Operands of one row stand for as many as there are of others; which rows of memory a runtime
+// gives, it gives for each query.
+int64_t common_batch(const AttentionProblem& p, const AttentionOperands& o) {
+  if (p.query.batch != 1 || o.memory_rows || o.past_rows) return p.query.batch;
+  int64_t batch = 1;
+  const auto rows = [](const Tensor* t, size_t rank) { return t && t->rank() == rank ? t->dim(0) : 1; };
+  for (const int64_t other : {p.keys[0].batch, p.values[0].batch, rows(o.mask, 4), rows(o.key_lengths, 1),
+                              rows(o.query_position, 1), rows(o.position, 2)})
+    if (other != 1) batch = other;
+  return batch;
+}
+
+void repeat_batch(HeadsView& view, int64_t batch) {
+  if (view.batch != 1 || batch == 1) return;
+  view.batch = batch;
+  view.batch_stride = 0;
+}
+
 // The rows that are read must be there, those that are written each be written once.
 void check_past_rows(const AttentionProblem& p, int64_t memory_rows) {
   if (!p.past_rows) return;
@@ -156,10 +175,12 @@ void resolve_past(AttentionProblem& p, const AttentionOperands& o) {
   p.past_length = o.past_key.dim(2);
   // Rows for what is new may lie beyond those that there are.
   p.past_rows = resolve_rows(o.past_rows, "past_rows", p.batch, std::numeric_limits<int32_t>::max());
-  const int64_t rows = p.past_rows ? o.past_key.dim(0) : p.batch;
-  expect_shape(o.past_key, "past_key", {rows, p.kv_heads, p.past_length, p.key_width}, "(B,G,Tp,E)");
-  expect_shape(o.past_value, "past_value", {rows, p.kv_heads, p.past_length, p.value_width}, "(B,G,Tp,F)");
-  check_past_rows(p, rows);
+  const auto rows = [&](const Tensor& past, const Tensor& added) { return p.past_rows ? past.dim(0) : added.dim(0); };
+  expect_shape(o.past_key, "past_key", {rows(o.past_key, *o.key), p.kv_heads, p.past_length, p.key_width},
+               "(B,G,Tp,E)");
+  expect_shape(o.past_value, "past_value", {rows(o.past_key, *o.value), p.kv_heads, p.past_length, p.value_width},
+               "(B,G,Tp,F)");
+  check_past_rows(p, o.past_key.dim(0));
 }
 
 }  // namespace
@@ -218,18 +239,19 @@ AttentionProblem resolve_attention(const AttentionConfig& config, const Attentio
   p.keys[0] = view_heads(*o.key, p.kv_heads, "key");
   p.values[0] = view_heads(*o.value, p.kv_heads, "value");
   p.split_query = o.query->rank() == 4;
-  p.batch = p.query.batch;
+  p.batch = common_batch(p, o);
+  repeat_batch(p.query, p.batch);
   p.query_length = p.query.length;
   p.query_width = p.query.width;
   p.key_width = p.keys[0].width;
   p.value_width = p.values[0].width;
   const RowIndex memory = resolve_rows(o.memory_rows, "memory_rows", p.batch, p.keys[0].batch);
   const int64_t batch = memory ? p.keys[0].batch : p.batch;
-  if (p.keys[0].batch != batch) fail("key", fmt::format("batch {}", batch), std::to_string(p.keys[0].batch));
-  if (p.values[0].batch != batch) fail("value", fmt::format("batch {}", batch), std::to_string(p.values[0].batch));
-  for (HeadsView* v : {&p.keys[0], &p.values[0]}) {
-    v->batch = p.batch;
-    v->index = memory;
+  for (const auto& [view, what] : {std::pair(&p.keys[0], "key"), std::pair(&p.values[0], "value")}) {
+    if (!memory) repeat_batch(*view, batch);
+    if (view->batch != batch) fail(what, fmt::format("batch {}", batch), std::to_string(view->batch));
+    view->batch = p.batch;
+    view->index = memory;
   }
   if (p.values[0].length != p.keys[0].length)
     fail("value", fmt::format("the key's length ({})", p.keys[0].length), std::to_string(p.values[0].length));

@@ -28,6 +28,7 @@ Tensor resolve_cache(Tensor past, const Tensor& source, bool wanted, const RowIn
   const HeadsView added = segments[0];
   const auto indexed = [&](const Tensor& cache) {
     HeadsView view = view_heads(cache, cache.dim(1), "past");
+    if (!past_rows && view.batch == 1) view.batch_stride = 0;  // stands for all
     view.batch = added.batch;
     view.index = past_rows;
     return view;
@@ -38,11 +39,13 @@ Tensor resolve_cache(Tensor past, const Tensor& source, bool wanted, const RowIn
     segments = {indexed(past), added};
     return past;
   }
+  HeadsView own = added;
+  own.batch = source.dim(0);
   Tensor present;
   if (past.defined()) {
-    present = grow_cache(std::move(past), added, pool, past_rows);
+    present = grow_cache(std::move(past), own, pool, past_rows);
   } else {
-    present = view_as_cache(added, source);
+    present = view_as_cache(own, source);
     if (added.row_stride != added.width) present = present.to_contiguous(pool);
   }
   segments[0] = indexed(present);

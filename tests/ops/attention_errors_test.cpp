@@ -70,7 +70,6 @@ TEST(AttentionErrors, NamesOperands) {
   };
   expect_error(with(kAttentionQuery, floats({3, 8})), "query: expected rank 3 or 4, got shape (3,8)");
   expect_error(with(kAttentionQuery, floats({1, 3, 9})), "query: expected a last dimension that 2 heads divide, got 9");
-  expect_error(with(kAttentionKey, floats({2, 5, 8})), "key: expected batch 1, got 2");
   expect_error(with(kAttentionKey, floats({1, 5, 10})), "key: expected heads as wide as the query's (4), got 5");
   expect_error(with(kAttentionValue, floats({1, 4, 6})), "value: expected the key's length (5), got 4");
   expect_error(with(kAttentionKey, Tensor::allocate(DataType::kDouble, {1, 5, 8})), "key: expected float, got double");
@@ -82,8 +81,6 @@ TEST(AttentionErrors, NamesOperands) {
   expect_error(with(kAttentionMask, Tensor::from<int64_t>({1}, {1})),
                "mask: expected bool or float, got int64 (an integer mask is ambiguous");
   expect_error(with(kAttentionMask, floats({1, 1, 1, 1, 5})), "mask: expected at most rank 4");
-  expect_error(with(kAttentionKeyLengths, Tensor::from<int64_t>({2}, {1, 1})),
-               "key_lengths: expected shape (B) = (1), got (2)");
   expect_error(with(kAttentionKeyLengths, Tensor::from<int32_t>({1}, {1})), "key_lengths: expected int64, got int32");
   expect_error(with(kAttentionQueryPosition, Tensor::from<int64_t>({1, 1}, {1})),
                "query_position: expected shape (B) = (1)");
@@ -95,6 +92,20 @@ TEST(AttentionErrors, NamesOperands) {
   expect_error(with(kAttentionDraw, Tensor::from<int64_t>({2}, {0, 1})), "draw: expected a scalar, got shape (2)");
   expect_error(with(kAttentionPastKey, floats({1, 2, 2, 4})),
                "past_key and past_value: expected both or neither, got one");
+}
+
+// A batch of 1 stands for all rows of the others'; others must agree.
+TEST(AttentionErrors, NamesBatchesThatDoNotGoTogether) {
+  AttentionCase two = valid();
+  two[kAttentionQuery] = floats({2, 3, 8});
+  EXPECT_NO_THROW(two.run());
+  AttentionCase keys = two, values = two, lengths = two;
+  keys[kAttentionKey] = floats({3, 5, 8});
+  expect_error(keys, "key: expected batch 2, got 3");
+  values[kAttentionValue] = floats({3, 5, 6});
+  expect_error(values, "value: expected batch 2, got 3");
+  lengths[kAttentionKeyLengths] = Tensor::from<int64_t>({3}, {1, 1, 1});
+  expect_error(lengths, "key_lengths: expected shape (B) = (2), got (3)");
 }
 
 TEST(AttentionErrors, NamesWhatDoesNotGoTogether) {
