@@ -177,12 +177,31 @@ class Widening {
            node.attr_int("to", 0) == static_cast<int64_t>(narrow_type_.at(node.input(0)));
   }
 
-  // Of an attention over states or keys made here; those of a cache would be widened anew in every step.
-  bool is_attention_without_cache(const Node& node) const {
-    if (!node.is("Attention", "ai.attune") || node.input(kAttentionPastKey)) return false;
-    for (const AttentionInput i : {kAttentionKey, kAttentionValue})
-      if (const Value* v = node.input(i); v && v->tensor_type().rank() != 3 && !is_wide(v)) return false;
-    return true;
+  // Keys and values that would be widened anew in every step: kernels take them narrower than the queries.
+  bool is_cache(const Node& node, size_t input) const {
+    if (input == kAttentionPastKey || input == kAttentionPastValue) return true;
+    const bool memory = input == kAttentionKey || input == kAttentionValue;
+    const Value* v = node.input(input);
+    return memory && v && !node.input(kAttentionPastKey) && v->tensor_type().rank() != 3 && !is_wide(v);
+  }
+
+  // Of an ai.attune Attention.
+  bool has_cache(const Node& node) const {
+    return node.input(kAttentionPastKey) || is_cache(node, kAttentionKey) || is_cache(node, kAttentionValue);
+  }
+
+  // In files all operands of an operator have one type, in plans keys and values have one.
+  bool widens_attention(const Node& node) const {
+    if (!node.is("Attention", "ai.attune")) return false;
+    if (matrices_ == HalfMatrices::kBehindCasts) return !has_cache(node);
+    return is_cache(node, kAttentionKey) == is_cache(node, kAttentionValue);
+  }
+
+  // Of an attention with a cache: what it computes from is as exact as it was made, though the file rounds it.
+  static Value* before_rounding(Value* value) {
+    const Node* cast = value->producer();
+    const bool rounds = cast && cast->is("Cast") && cast->input(0)->element_type() == DataType::kFloat;
+    return rounds ? cast->input(0) : nullptr;
   }
 
   void visit(Node& node) {
@@ -190,19 +209,26 @@ class Widening {
       node.set("to", static_cast<int64_t>(DataType::kFloat));
       return mark_wide(node.output());
     }
-    const bool widens = computes(node) || moves_wide(node) || is_attention_without_cache(node);
+    const bool attends = widens_attention(node), cached = attends && has_cache(node);
+    const bool widens = computes(node) || moves_wide(node) || attends;
     // A Cast to anything but a half takes the more exact value.
     const bool reads_wide = widens || (node.is("Cast") && !is_half(static_cast<DataType>(node.attr_int("to", 0))));
     for (size_t i = 0; i < node.inputs().size(); ++i) {
       Value* v = node.input(i);
-      if (widens && is_half(v) && !stays_as_stored(node, i))
+      if (cached && is_cache(node, i)) continue;
+      if (Value* exact = cached && is_half(v) ? before_rounding(v) : nullptr) {
+        node.set_input(i, exact);
+      } else if (widens && is_half(v) && !stays_as_stored(node, i)) {
         node.set_input(i, node.is("Attention") && takes_stored_matrix(node, i) ? wide_in_storage(v) : wide(v));
+      }
       if (!reads_wide && is_wide(v)) node.set_input(i, narrow(v));
     }
     for (Graph* body : node.subgraphs()) run(*body);
     if (!widens) return;
-    for (size_t i = 0; i < node.output_count(); ++i)
-      if (Value* v = node.output(i); is_half(v)) mark_wide(v);
+    for (size_t i = 0; i < node.output_count(); ++i) {
+      const bool present = cached && (i == kAttentionPresentKey || i == kAttentionPresentValue);
+      if (Value* v = node.output(i); is_half(v) && !present) mark_wide(v);
+    }
   }
 
   // Moved values are wide if what is moved is; what leaves the graph (a cache with new rows) is moved as a half.

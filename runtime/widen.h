@@ -18,10 +18,10 @@ enum class HalfMatrices {
 
 // Kernels compute halves (float16, bfloat16) in float32. Rounding each result to a half, which the next kernel widens
 // again, costs time and accuracy, so values that a computing operator gives stay float32 for the computing operators
-// that read them, in `graph` and its bodies. Halves stay what comes in, what goes out, weights, caches and what
-// attends to them, the results of a Cast to a half from another type, and whatever an operator that isn't known to
-// compute reads or gives. The types of all values must be known (see Inference); where one isn't, nothing is changed.
-// `added` is called for each Cast that is put in.
+// that read them, in `graph` and its bodies. Halves stay what comes in, what goes out, weights, caches (in files with
+// what attends to them), the results of a Cast to a half from another type, and whatever an operator that isn't known
+// to compute reads or gives. The types of all values must be known (see Inference); where one isn't, nothing is
+// changed. `added` is called for each Cast that is put in.
 void widen_halves(Graph& graph, HalfMatrices matrices, const std::function<void(Node&)>& added);
 
 }  // namespace attune

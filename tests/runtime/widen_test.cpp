@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "graph/io/text.h"
 #include "ops/infer/infer.h"
 #include "runtime/profile.h"
@@ -165,8 +167,32 @@ TEST(Widen, AttentionOverACacheReadsItAsItIs) {
   session.run({{"x", halves({1, 1, 1}, {1})}, {"past", halves({1, 1, 2, 1}, {1, 2})}}, {"y"});
   for (const auto& e : profile.events())
     if (e.op == "Cast") {
-      EXPECT_EQ(e.inputs[0].count(), 1) << "x to float, the sum to float16; not the past";
+      EXPECT_EQ(e.inputs[0].count(), 1) << "what comes in and goes out; not the past";
     }
+}
+
+// Scores 1024 (1 + kTiny) and 1024: a query that was rounded would see both keys alike.
+void expect_exact_query(const std::string& rounding) {
+  const test::ProfiledRun r =
+      run("(float16[1,1,2] x, float16[1,1,2] t, float16[1,1,1,2] pk, float16[1,1,1,2] pv, float16[1,1,2] k, "
+          "float16[1,1,2] v)"
+          " => (float16[1,1,2] y) { a = Add(x, t) " +
+              rounding + R"(
+    y = ai.attune.Attention <num_heads = 1, scale = 1.0> (q, k, v, , , , , , , , , pk, pv)
+  })",
+          {{"x", halves({1, 1, 2}, {1, 1})},
+           {"t", halves({1, 1, 2}, {kTiny, 0})},
+           {"pk", halves({1, 1, 1, 2}, {1024, 0})},
+           {"pv", halves({1, 1, 1, 2}, {1, 0})},
+           {"k", halves({1, 1, 2}, {0, 1024})},
+           {"v", halves({1, 1, 2}, {0, 1})}});
+  const double weight = 1 / (1 + std::exp(-0.5));
+  EXPECT_THAT(r.y, ElementsAre(testing::DoubleNear(weight, 1e-3), testing::DoubleNear(1 - weight, 1e-3)));
+}
+
+TEST(Widen, QueriesBesideACacheAreExact) { expect_exact_query("q = Identity (a)"); }
+TEST(Widen, QueriesThatAFileRoundsForItsTypesAreExact) {
+  expect_exact_query("f = Cast <to = 1> (a) q = Cast <to = 10> (f)");
 }
 
 TEST(Widen, QuantizedWeightsWithHalfScalesStayPacked) {
