@@ -119,7 +119,7 @@ pattern::Rule regrouped_heads() {
 
 size_t normalize_folded_rows(PassContext& context) {
   const std::vector<pattern::Rule> list = {folded_gemm(), folded_product(), folded_context(), regrouped_heads()};
-  return pattern::apply_rules(list, context, false);
+  return pattern::apply_rules(list, context);
 }
 
 }  // namespace attune

@@ -20,11 +20,13 @@ using pattern::Pat;
 // both meanings are one.
 constexpr int64_t kSoftmaxOfOneAxis = 13;
 
-size_t write_softmax_axes(const Model& model) {
+size_t write_softmax_axes(PassContext& context) {
+  const Model& model = context.model;
   size_t changes = 0;
   model.graph->for_each_node([&](Node& n) {
-    if (!n.is("Softmax") || n.has("axis")) return;
+    if (!n.is("Softmax") || n.has("axis") || !context.may_rewrite()) return;
     n.set("axis", model.opset() >= kSoftmaxOfOneAxis ? int64_t{-1} : int64_t{1});
+    context.report.rewrites.push_back({"normalize_softmax_axis", n.label(), std::string(n.output()->name()), {}});
     ++changes;
   });
   return changes;
@@ -83,7 +85,7 @@ size_t normalize_forms(PassContext& context) {
                        rules::relative_score_forms(), rules::softmax_forms(), rules::transpose_forms(),
                        rules::projection_forms(), rules::row_part_forms()})
     list.insert(list.end(), rules.begin(), rules.end());
-  return write_softmax_axes(context.model) + pattern::apply_rules(list, context, false);
+  return write_softmax_axes(context) + pattern::apply_rules(list, context);
 }
 
 }  // namespace attune

@@ -390,7 +390,7 @@ std::vector<pattern::Rule> projection_forms() {
 
 size_t normalize_projections(PassContext& context) {
   const std::vector<pattern::Rule> list = {transposed_projection(), transposed_scale()};
-  return pattern::apply_rules(list, context, false);
+  return pattern::apply_rules(list, context);
 }
 
 }  // namespace attune

@@ -12,7 +12,9 @@
 namespace attune {
 
 struct PassOptions {
-  int64_t max_rewrites = -1;  // stop after so many rewrites of fusion rules (bisection); -1: no bound
+  // Stop after so many rewrites (bisection); -1: no bound. Clean-up doesn't count: functions and branches that are
+  // inlined, constants and sizes that are computed, nodes without effect.
+  int64_t max_rewrites = -1;
 };
 
 struct PassContext {
@@ -21,6 +23,11 @@ struct PassContext {
   const PassOptions& options;
   // Receives why rules did not match where an operator that they end with is, if given.
   std::vector<NearMiss>* misses = nullptr;
+
+  // Whether there may be another rewrite; each is recorded in the report.
+  bool may_rewrite() const {
+    return options.max_rewrites < 0 || report.rewrites.size() < static_cast<size_t>(options.max_rewrites);
+  }
 };
 
 struct Pass {

@@ -45,7 +45,8 @@ size_t raise_attention(PassContext& context) {
   if (candidates.empty()) return 0;
   const Inference types(context.model);  // forms depend on types
   size_t count = 0;
-  for (Node* node : candidates) count += raise(node, context);
+  for (Node* node : candidates)
+    if (context.may_rewrite()) count += raise(node, context);
   if (count > 0) context.model.opset_imports.emplace("ai.attune", 1);
   return count;
 }

@@ -200,11 +200,13 @@ size_t tie_sizes(PassContext& context) {
     const Inference inference(context.model);
     const Equations equations(graph);
     for (const Node* n : graph.topological_order()) {
-      const auto solved = solve_node(*n, inference, equations);
+      const auto solved = context.may_rewrite() ? solve_node(*n, inference, equations) : std::nullopt;
       if (!solved) continue;
       if (!solved->symbol.starts_with('?'))  // a name that no file has
         context.report.notes.push_back(fmt::format("size '{}' of inputs is always {}: {} {}", solved->symbol,
                                                    solved->value.to_string(), n->label(), solved->reason));
+      context.report.rewrites.push_back(
+          {"tie_sizes", n->label(), solved->symbol, {fmt::format("is {}", solved->value.to_string())}});
       substitute(graph, Bindings{{solved->symbol, solved->value}});
       changed = true;
       ++changes;

@@ -98,6 +98,7 @@ size_t untie_sizes(PassContext& context) {
   for (Value* mask : graph.inputs()) {
     if (is_float(mask->element_type()) || mask->tensor_type().rank() != 2) continue;
     const std::string symbol = mask->tensor_type().dim(1).as_symbol();
+    if (!context.may_rewrite()) break;
     const Value* states = symbol.empty() ? nullptr : states_of(graph, symbol);
     if (!states) continue;
     ValueType apart = mask->type();
@@ -106,6 +107,7 @@ size_t untie_sizes(PassContext& context) {
         contradictions(context.model, *mask, mask->type(), symbol))
       continue;
     mask->set_type(apart);
+    context.report.rewrites.push_back({"untie_sizes", fmt::format("input '{}'", mask->name()), symbol, {}});
     context.report.notes.push_back(
         fmt::format("input '{}' may be longer than '{}', though both are of '{}': the graph works with both sizes",
                     mask->name(), states->name(), symbol));

@@ -51,29 +51,26 @@ std::unordered_set<const Node*> erase_dead(Node* node) {
 
 class Rewriter {
  public:
-  Rewriter(std::span<const Rule> rules, PassContext& context, bool record)
-      : rules_(rules), context_(context), record_(record), inference_(context.model) {
+  Rewriter(std::span<const Rule> rules, PassContext& context)
+      : rules_(rules), context_(context), inference_(context.model) {
     for (const Rule& rule : rules_) collect_roots(*rule.pattern, roots_.emplace_back());
   }
 
   size_t run() {
-    while (!exhausted() && round(*context_.model.graph)) {
+    while (context_.may_rewrite() && round(*context_.model.graph)) {
     }
     context_.model.graph->erase_unused();
     return rewrites_;
   }
 
  private:
-  bool exhausted() const { return record_ && context_.options.max_rewrites >= 0 && left() <= 0; }
-  int64_t left() const { return context_.options.max_rewrites - static_cast<int64_t>(context_.report.rewrites.size()); }
-
   // One walk over a graph and its bodies. True if something was rewritten.
   bool round(Graph& graph) {
     bool changed = false;
     const std::vector<Node*> order = graph.topological_order();
     for (Node* n : order) erased_.erase(n);
     for (Node* node : order) {
-      if (exhausted()) return changed;
+      if (!context_.may_rewrite()) return changed;
       if (erased_.contains(node)) continue;
       for (Graph* body : node->subgraphs()) changed = round(*body) || changed;
       changed = rewrite(node) || changed;
@@ -126,7 +123,6 @@ class Rewriter {
     }
     for (Node* n : replaced)
       if (!erased_.contains(n)) erased_.merge(erase_dead(n));
-    if (!record_) return;
     context_.report.rewrites.push_back({rule.name, label, name_of(result), outcome.details});
   }
 
@@ -176,7 +172,6 @@ class Rewriter {
 
   std::span<const Rule> rules_;
   PassContext& context_;
-  bool record_;
   Inference inference_;
   std::vector<std::set<std::pair<std::string, std::string>>> roots_;
   std::unordered_set<const Node*> erased_;  // in this round
@@ -272,9 +267,7 @@ class Explainer {
 
 }  // namespace
 
-size_t apply_rules(std::span<const Rule> rules, PassContext& context, bool record) {
-  return Rewriter(rules, context, record).run();
-}
+size_t apply_rules(std::span<const Rule> rules, PassContext& context) { return Rewriter(rules, context).run(); }
 
 std::vector<NearMiss> explain_anchors(std::span<const Rule> rules, const Model& model) {
   return Explainer(rules, model).run();

@@ -70,9 +70,8 @@ struct Rule {
 };
 
 // Applies the rules to the model's graph and all bodies until none matches any more. Rules of a list are tried in order
-// at each node. Rewrites are recorded in the context's report (unless `record` is false: normalising forms) and count
-// against max_rewrites. Gives their number.
-size_t apply_rules(std::span<const Rule> rules, PassContext& context, bool record = true);
+// at each node. Rewrites are recorded in the context's report, and stop where max_rewrites does. Gives their number.
+size_t apply_rules(std::span<const Rule> rules, PassContext& context);
 
 // One near miss for each anchor of `rules` that is left in the model: of the rule that came furthest.
 std::vector<NearMiss> explain_anchors(std::span<const Rule> rules, const Model& model);
