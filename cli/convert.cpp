@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "convert/cache_type.h"
+#include "graph/io/npy.h"
 #include "graph/io/output_file.h"
 
 namespace attune::cli {
@@ -16,8 +18,8 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 struct Options {
-  std::string source, output, report, target = "attune", weights_type, kv_type, activations;
-  std::vector<std::string> weights;
+  std::string source, output, report, target = "attune", weights_type, kv_type, activations, verify_inputs;
+  std::vector<std::string> weights, sizes;
   bool explain = false, no_verify = false, add_cache = false, json = false;
   std::optional<double> tolerance;
   int64_t max_rewrites = -1, weights_group = 64;
@@ -77,9 +79,11 @@ void print_verification(const Verification& v) {
   for (const VerifiedCase& c : v.cases) refused += c.refused.empty() ? 0 : 1;
   if (v.compared == 0) {
     print_line(
-        fmt::format("  NOT verified (--no-verify writes it unchecked): the source refuses all {} kinds of made-up "
-                    "inputs, first: {}",
-                    v.cases.size(), v.cases.empty() ? "none" : v.cases.front().refused));
+        fmt::format("  NOT verified: the source refuses all {} kinds of made-up inputs, first ({}): {}\n"
+                    "  name sizes that it takes (--sizes), or give inputs (--verify-inputs); --no-verify writes the "
+                    "result unchecked",
+                    v.cases.size(), v.cases.empty() ? "none" : v.cases.front().sizes,
+                    v.cases.empty() ? "none" : v.cases.front().refused));
     return;
   }
   print_line(fmt::format(
@@ -154,7 +158,28 @@ void check_options(const CLI::App& command, const Options& o) {
     refuse("--activations", o.activations != "float" && o.activations != rounded,
            fmt::format("float or {} with --weights-type {}", rounded, o.weights_type));
   }
-  refuse("--tolerance", o.no_verify, "it without --no-verify");
+  for (const char* option : {"--tolerance", "--sizes", "--verify-inputs"})
+    refuse(option, o.no_verify, "it without --no-verify");
+  refuse("--sizes", !o.verify_inputs.empty(), "it without --verify-inputs");
+  refuse("--verify-inputs", fs::is_directory(o.source), "one model, not a folder");
+}
+
+// "batch=2"
+GivenSizes parse_sizes(const std::vector<std::string>& given) {
+  GivenSizes sizes;
+  for (const std::string& text : given) {
+    const size_t equals = text.rfind('=');
+    int64_t size = -1;
+    if (equals != std::string::npos) {
+      const char *begin = text.data() + equals + 1, *end = text.data() + text.size();
+      if (const auto [rest, failure] = std::from_chars(begin, end, size); failure != std::errc() || rest != end)
+        size = -1;
+    }
+    if (size < 0)
+      throw Error(Error::Kind::kInvalidArgument, fmt::format("--sizes {}: expected NAME=SIZE, as in batch=2", text));
+    sizes[text.substr(0, equals)] = size;
+  }
+  return sizes;
 }
 
 int run(const CLI::App& command, const Options& o) {
@@ -172,6 +197,10 @@ int run(const CLI::App& command, const Options& o) {
   options.add_cache = o.add_cache;
   options.verification.tolerance = o.tolerance;
   options.verification.threads = o.threads;
+  options.verification.sizes = parse_sizes(o.sizes);
+  if (!o.verify_inputs.empty())
+    for (auto& [name, tensor] : read_npz(o.verify_inputs))
+      options.verification.inputs.insert_or_assign(name, Datum(std::move(tensor)));
   std::unique_ptr<Progress> progress;
   options.verification.progress = [&](size_t done, size_t total) {
     if (progress) progress->update(done, total);
@@ -228,6 +257,13 @@ Action add_convert(CLI::App& command) {
                    "first");
   command.add_flag("--no-verify", o->no_verify, "don't run source and result on made-up inputs");
   command
+      .add_option("--sizes", o->sizes,
+                  "sizes of the made-up inputs that source and result run on, by the names of dimensions (batch=2), or "
+                  "INPUT#AXIS=SIZE where the model names none (default: several of each)")
+      ->delimiter(',');
+  command.add_option("--verify-inputs", o->verify_inputs,
+                     "run source and result on these inputs instead: arrays by name in an .npz file");
+  command
       .add_option(
           "--tolerance", o->tolerance,
           "Largest difference, relative to the largest value of an output (default: 1e-4; float16 and int8 models: "
@@ -235,7 +271,8 @@ Action add_convert(CLI::App& command) {
       ->check(at_least(0));
   command
       .add_option("--max-rewrites", o->max_rewrites,
-                  "stop after so many rewrites of fusion rules, to find the one that is wrong")
+                  "stop after so many of the rewrites that --explain lists, to find the one that is wrong; 0: clean up "
+                  "alone")
       ->check(at_least(0));
   add_threads(command, o->threads);
   command.add_flag("--json", o->json, "print the report as JSON");

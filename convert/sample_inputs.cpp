@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <random>
 #include <set>
@@ -15,14 +16,39 @@
 namespace attune {
 namespace {
 
-// Rows of the smallest table that the elements of `value` look up, followed through operators that keep the elements.
-std::optional<int64_t> table_rows(const Value* value, std::unordered_set<const Value*>& seen) {
-  if (!seen.insert(value).second) return std::nullopt;
+// Whether the node's outputs have the elements of this input.
+bool keeps_elements(const Use& use) {
+  static const std::unordered_set<std::string_view> kKeeping = {"Cast",    "Identity",  "Reshape", "Unsqueeze",
+                                                                "Squeeze", "Expand",    "Concat",  "Slice",
+                                                                "Flatten", "Transpose", "Split",   "Gather"};
+  const Node& node = *use.node;
+  return node.domain().empty() && (use.index == 0 || node.type() == "Concat") && kKeeping.contains(node.type());
+}
+
+// `value` and the values that have its elements.
+void for_each_copy(const Value* value, std::unordered_set<const Value*>& seen,
+                   const std::function<void(const Value&)>& f) {
+  if (!seen.insert(value).second) return;
+  f(*value);
+  for (const Use& use : value->uses()) {
+    if (!keeps_elements(use)) continue;
+    for (size_t i = 0; i < use.node->output_count(); ++i)
+      if (use.node->output(i)) for_each_copy(use.node->output(i), seen, f);
+  }
+}
+
+void for_each_copy(const Value& value, const std::function<void(const Value&)>& f) {
+  std::unordered_set<const Value*> seen;
+  for_each_copy(&value, seen, f);
+}
+
+// Rows of the smallest table that the elements of `value` look up.
+std::optional<int64_t> table_rows(const Value& value) {
   std::optional<int64_t> rows;
   const auto take = [&](std::optional<int64_t> n) {
     if (n && (!rows || *n < *rows)) rows = n;
   };
-  for (const Use& use : value->uses()) {
+  for (const Use& use : value.uses()) {
     const Node& node = *use.node;
     if (node.is("Gather") && use.index == 1 && node.input(0)) {
       const TensorType& table = node.input(0)->tensor_type();
@@ -32,14 +58,6 @@ std::optional<int64_t> table_rows(const Value* value, std::unordered_set<const V
       if (n && is_float(table.element)) take(*n);
     } else if (node.is("EmbedLayerNormalization", "com.microsoft") && use.index == 0) {
       if (node.input(2)) take(node.input(2)->tensor_type().dim(0).constant());
-    } else {
-      static const std::unordered_set<std::string_view> kKeeping = {"Cast",    "Identity",  "Reshape", "Unsqueeze",
-                                                                    "Squeeze", "Expand",    "Concat",  "Slice",
-                                                                    "Flatten", "Transpose", "Split",   "Gather"};
-      const bool data = use.index == 0 || node.type() == "Concat";
-      if (!node.domain().empty() || !data || !kKeeping.contains(node.type())) continue;
-      for (size_t i = 0; i < node.output_count(); ++i)
-        if (node.output(i)) take(table_rows(node.output(i), seen));
     }
   }
   return rows;
@@ -91,15 +109,15 @@ std::vector<int64_t> compared_numbers(const Value& input) {
   return {numbers.begin(), numbers.end()};
 }
 
-SampleInput describe(const Value& input) {
+SampleInput describe(const Value& input, const Inference* types) {
   const TensorType& t = input.tensor_type();
   const std::string name(input.name());
   if (input.type().kind != ValueType::Kind::kTensor || !t.shape)
     throw Error(Error::Kind::kUnsupported,
                 fmt::format("input '{}' of type {} can't be made up", name, input.type().to_string()));
-  SampleInput s{name, InputRole::kFloat, t.element, *t.shape, 0};
+  SampleInput s{name, InputRole::kFloat, t.element, *t.shape, 0, {}, {}};
   for (size_t i = 0; i < s.dims.size(); ++i)
-    if (!s.dims[i].known()) s.dims[i] = Dim::symbol(fmt::format("{}#{}", name, i));
+    if (!s.dims[i].known()) s.dims[i] = Dim::symbol(undeclared_size(name, i));
   if (is_float(t.element)) {
     bind_convolution(input, s.dims);
     return s;
@@ -112,8 +130,12 @@ SampleInput describe(const Value& input) {
   if (!is_integer(t.element))
     throw Error(Error::Kind::kUnsupported,
                 fmt::format("input '{}' of type {} can't be made up", name, input.type().to_string()));
-  std::unordered_set<const Value*> seen;
-  if (const auto rows = table_rows(&input, seen)) {
+  std::optional<int64_t> rows;
+  for_each_copy(input, [&](const Value& v) {
+    if (const auto n = table_rows(v); n && (!rows || *n < *rows)) rows = n;
+    if (const IntegerRange* needed = types ? types->needed_integers(&v) : nullptr) s.range = *needed;
+  });
+  if (rows) {
     s.role = InputRole::kIndex;
     s.bound = *rows;
   } else {
@@ -158,6 +180,13 @@ int64_t id_for(bool kept, const SampleInput& input, std::mt19937_64& rng) {
   return marks.front();
 }
 
+// What is needed of the integers in an input, at these sizes.
+std::optional<std::pair<int64_t, int64_t>> range_of(const SampleInput& input, const SampleChoice& choice) {
+  const auto low = input.range ? input.range->low.evaluate(choice.sizes) : std::nullopt;
+  const auto high = input.range ? input.range->high.evaluate(choice.sizes) : std::nullopt;
+  return low && high && *low <= *high ? std::optional(std::pair(*low, *high)) : std::nullopt;
+}
+
 void store(Tensor& t, int64_t i, double value) {
   switch (t.type()) {
     case DataType::kFloat:
@@ -194,10 +223,12 @@ void store(Tensor& t, int64_t i, double value) {
 
 }  // namespace
 
-std::vector<SampleInput> sample_inputs(const Model& model) {
+std::string undeclared_size(std::string_view input, size_t axis) { return fmt::format("{}#{}", input, axis); }
+
+std::vector<SampleInput> sample_inputs(const Model& model, const Inference* types) {
   std::vector<SampleInput> out;
   for (const Value* v : model.graph->inputs())
-    if (!v->default_value()) out.push_back(describe(*v));
+    if (!v->default_value()) out.push_back(describe(*v, types));
   return out;
 }
 
@@ -234,7 +265,10 @@ std::map<std::string, Datum, std::less<>> make_sample(const std::vector<SampleIn
     Tensor t = Tensor::allocate(input.type, shape);
     const int64_t count = t.count();
     const bool ids = !input.compared.empty();
-    if ((input.role == InputRole::kMask || ids) && !shape.empty()) {
+    if (const auto range = range_of(input, choice)) {
+      for (int64_t i = 0; i < count; ++i)
+        store(t, i, static_cast<double>(std::uniform_int_distribution(range->first, range->second)(rng)));
+    } else if ((input.role == InputRole::kMask || ids) && !shape.empty()) {
       const int64_t width = shape.back();
       for (int64_t r = 0; width > 0 && r < count / width; ++r) {
         const auto row = mask_row(width, choice.padding, rng);

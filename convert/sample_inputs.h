@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
 #include "graph/tensor.h"
+#include "ops/infer/infer.h"
 
 namespace attune {
 
@@ -28,13 +30,16 @@ struct SampleInput {
   InputRole role = InputRole::kFloat;
   DataType type = DataType::kFloat;
   Dims dims;
-  int64_t bound = 0;              // kIndex: rows of the smallest table
-  std::vector<int64_t> compared;  // kIndex, kMask: numbers that the graph compares with, as the id of padding
+  int64_t bound = 0;                  // kIndex: rows of the smallest table
+  std::vector<int64_t> compared;      // kIndex, kMask: numbers that the graph compares with, as the id of padding
+  std::optional<IntegerRange> range;  // integers that an operator needs, such as the length of a cache
 };
 
-// The inputs of the model that have no default. Throws Error(kUnsupported) for what can't be made up: no rank, or a
+// The inputs of the model that have no default; `types`: what operators need of integers, if given. A size that isn't
+// declared becomes the symbol INPUT#AXIS. Throws Error(kUnsupported) for what can't be made up: no rank, or a
 // type that is no tensor of numbers or bools.
-std::vector<SampleInput> sample_inputs(const Model& model);
+std::vector<SampleInput> sample_inputs(const Model& model, const Inference* types = nullptr);
+std::string undeclared_size(std::string_view input, size_t axis);
 // The symbols of their dimensions, in order of first use.
 std::vector<std::string> sample_symbols(const std::vector<SampleInput>& inputs);
 

@@ -12,6 +12,7 @@
 #include "convert/sample_choices.h"
 #include "convert/sample_inputs.h"
 #include "convert/sample_memory.h"
+#include "convert/sample_sizes.h"
 #include "graph/error.h"
 #include "ops/kernel.h"
 #include "ops/support/cast.h"
@@ -36,10 +37,10 @@ const char* name(Padding padding) {
   return "";
 }
 
-std::string describe(const SampleChoice& choice, const std::vector<std::string>& symbols, bool has_mask,
-                     bool has_flag) {
+std::string describe(const SampleChoice& choice, const SampleForm& form, bool has_mask, bool has_flag) {
   std::vector<std::string> parts;
-  for (const std::string& s : symbols) parts.push_back(fmt::format("{} {}", s, choice.sizes.find(s)->second));
+  for (const auto& [symbol, size] : form.sizes)
+    parts.push_back(fmt::format("{} {}", symbol, size.evaluate(choice.sizes).value_or(-1)));
   std::string text = parts.empty() ? "fixed sizes" : fmt::format("{}", fmt::join(parts, ", "));
   if (has_mask) text += fmt::format("; {}", name(choice.padding));
   if (has_flag) text += choice.flag ? "; flag on" : "; flag off";
@@ -198,8 +199,7 @@ class Comparison {
   Comparison(const Model& source, const Model& result, const VerifyOptions& options)
       : source_(source),
         options_(options),
-        inputs_(sample_inputs(source)),
-        symbols_(sample_symbols(inputs_)),
+        forms_(sample_forms(source, options.sizes)),
         memory_(within("source", [&] { return SampleMemory(source); })),
         before_(within("source",
                        [&] {
@@ -214,32 +214,64 @@ class Comparison {
   }
 
   Verification run() {
-    const auto all = usual_choices(inputs_, symbols_);
-    for (size_t n = 0; n < all.size(); ++n) {
-      if (options_.progress) options_.progress(n, all.size());
-      // Equal sizes only where the source refuses different ones.
-      if (!compare(all[n])) compare(equal_sizes(all[n]));
+    if (options_.inputs.empty()) {
+      compare_made_up();
+    } else {
+      compare(options_.inputs, "the given inputs");
     }
-    if (v_.compared == 0 && refusals_.sizes_matter()) compare_stretched(all);
-    if (v_.compared == 0 && refusals_.sizes_matter()) compare_fixed();
     v_.reference = reference_.errors();
-    if (options_.progress) options_.progress(all.size(), all.size());
     return std::move(v_);
   }
 
  private:
+  using Choices = std::vector<SampleChoice>;
+
   bool has(InputRole role) const {
-    return std::any_of(inputs_.begin(), inputs_.end(), [&](const auto& i) { return i.role == role; });
+    const auto& inputs = forms_.front().inputs;
+    return std::any_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.role == role; });
   }
 
   bool tired() const { return refusals_.seconds() > options_.search_seconds; }
+  bool may_search() const { return v_.compared == 0 && refusals_.sizes_matter(); }
+
+  void compare_made_up() {
+    std::vector<Choices> usual;
+    size_t total = 0;
+    for (const SampleForm& form : forms_) {
+      usual.push_back(usual_choices(form.inputs, form.symbols));
+      total = std::max(total, usual.back().size());
+    }
+    for (size_t n = 0; n < total; ++n) {
+      if (options_.progress) options_.progress(n, total);
+      compare_usual(usual, n);
+    }
+    for (size_t f = 0; f < forms_.size() && may_search(); ++f) compare_stretched(forms_[f], usual[f]);
+    if (may_search()) compare_fixed();
+    if (options_.progress) options_.progress(total, total);
+  }
+
+  // The first form whose choice `n` the source takes; equal sizes only where it takes none. The first refusal is noted
+  // if it takes nothing.
+  void compare_usual(const std::vector<Choices>& usual, size_t n) {
+    std::optional<VerifiedCase> refused;
+    const auto takes = [&](const SampleForm& form, const SampleChoice& choice) {
+      VerifiedCase c = compare(form, choice);
+      if (c.refused.empty()) return true;
+      if (!refused) refused = std::move(c);
+      return false;
+    };
+    for (size_t f = 0; f < forms_.size(); ++f)
+      if (n < usual[f].size() && takes(forms_[f], usual[f][n])) return;
+    if (n < usual.back().size() && takes(forms_.back(), equal_sizes(usual.back()[n]))) return;
+    v_.cases.push_back(std::move(*refused));
+  }
 
   // Sound and pictures that are shorter than the windows of convolutions are refused: longer ones.
-  void compare_stretched(const std::vector<SampleChoice>& all) {
+  void compare_stretched(const SampleForm& form, const Choices& usual) {
     for (const int64_t factor : {16, 64, 256, 1024}) {
-      for (const SampleChoice& choice : all) {
+      for (const SampleChoice& choice : usual) {
         if (v_.compared == 0 && tired()) return;
-        if (const auto longer = stretched(choice, inputs_, factor)) compare(*longer, false);
+        if (const auto longer = stretched(choice, form.inputs, factor)) compare(form, *longer);
       }
       if (v_.compared > 0) return;
     }
@@ -247,38 +279,44 @@ class Comparison {
 
   // Sizes that are declared dynamic, but that the export has fixed.
   void compare_fixed() {
-    for (SampleChoice& choice : fixed_choices(symbols_, source_)) {
+    const SampleForm& form = forms_.back();
+    for (SampleChoice& choice : fixed_choices(form.symbols, source_)) {
       if (tired()) return;
-      if (!compare(choice, false)) continue;
+      if (!compare(form, choice).refused.empty()) continue;
       choice.padding = Padding::kRight;
-      compare(choice, false);
+      compare(form, choice);
       return;
     }
   }
 
-  // False if the source refuses the inputs, which is noted if asked for.
-  bool compare(const SampleChoice& choice, bool note_refusal = true) {
+  // What the source takes is noted.
+  VerifiedCase compare(const SampleForm& form, const SampleChoice& choice) {
     VerifiedCase c;
-    c.sizes = describe(choice, symbols_, has_padding(inputs_), has(InputRole::kFlag));
+    c.sizes = describe(choice, form, has_padding(form.inputs), has(InputRole::kFlag));
     ++v_.tried;
     const double start = processor_seconds();
     TensorMap sample;
     std::optional<TensorMap> wanted;
     try {
-      memory_.check(inputs_, choice);
-      sample = make_sample(inputs_, choice);
+      memory_.check(form.inputs, choice);
+      sample = make_sample(form.inputs, choice);
       wanted = before_.run(sample);
     } catch (const Error& e) {
       c.refused = e.what();
       refusals_.add(choice, e, processor_seconds() - start);
+      return c;
     }
-    if (wanted) {
-      compare(sample, *wanted, c);
-    } else if (!note_refusal) {
-      return false;
-    }
-    v_.cases.push_back(std::move(c));
-    return wanted.has_value();
+    compare(sample, *wanted, c);
+    return c;
+  }
+
+  // Inputs that were given.
+  void compare(const TensorMap& sample, std::string_view what) {
+    VerifiedCase c;
+    c.sizes = what;
+    ++v_.tried;
+    const TensorMap wanted = within("source", [&] { return before_.run(sample); });
+    compare(sample, wanted, c);
   }
 
   // Caches that the result takes in 16 bits.
@@ -312,12 +350,12 @@ class Comparison {
     ++v_.compared;
     v_.largest_absolute = std::max(v_.largest_absolute, c.absolute);
     v_.largest_relative = std::max(v_.largest_relative, c.relative);
+    v_.cases.push_back(c);
   }
 
   const Model& source_;
   const VerifyOptions& options_;
-  const std::vector<SampleInput> inputs_;
-  const std::vector<std::string> symbols_;
+  const std::vector<SampleForm> forms_;
   const SampleMemory memory_;
   Session before_, after_;
   Reference reference_;

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "convert/sample_sizes.h"
 #include "graph/graph.h"
+#include "runtime/session.h"
 
 namespace attune {
 
@@ -17,6 +19,10 @@ struct VerifyOptions {
   int threads = 0;  // 0: the physical cores
   // Of processor time, spent on runs that the source refuses, after which no further sizes are tried.
   double search_seconds = 8;
+  // Sizes that are not made up, by the names of the inputs' symbols; INPUT#AXIS where none is declared.
+  GivenSizes sizes;
+  // What is compared on, instead of made-up inputs; empty: those.
+  TensorMap inputs;
   // Called before each case; may be empty.
   std::function<void(size_t done, size_t total)> progress;
 };
@@ -62,11 +68,12 @@ bool quantises(const Model& model);
 double default_tolerance(const Model& model);
 
 // Runs both models on made-up inputs: every dynamic dimension at several sizes, masks with all kinds of padding, flags
-// (use_cache_branch) both ways; where the source refuses all of these, because an export has fixed what it declares to
-// be dynamic, at sizes that the graph's constants name, unless the refusals show that no size helps. Inputs that would
-// take more memory than such a model needs (see SampleMemory) count as refused. `source` and `result` must have inputs
-// of the same names; outputs are compared by name; what the result has beyond is not looked at. Throws Error if the
-// result can't run what the source can, or an output is missing.
+// (use_cache_branch) both ways. Sizes are those that operators need together (see sample_forms()). Where the source
+// refuses all of these, because an export has fixed what it declares to be dynamic: at sizes that the graph's constants
+// name, unless the refusals show that no size helps. Inputs that would take more memory than such a model needs (see
+// SampleMemory) count as refused. `source` and `result` must have inputs of the same names; outputs are compared by
+// name; what the result has beyond is not looked at. Throws Error if the result can't run what the source can, an
+// output is missing, or the source refuses inputs that were given.
 Verification verify(const Model& source, const Model& result, const VerifyOptions& options = {});
 
 }  // namespace attune

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "ops/infer/node_inference.h"
+#include "ops/support/attention_inputs.h"
 
 namespace attune {
 namespace {
@@ -18,7 +19,35 @@ struct Heads {
 // (B, length, heads * width), or (B, heads, length, width).
 Heads split_heads(NodeInference& n, size_t input, const Dim& heads) {
   if (n.rank(input) == 4) return {n.dim(input, 1), n.dim(input, 2), n.dim(input, 3)};
-  return {heads, n.dim(input, 1), Dim::floor_divide(n.dim(input, 2), heads)};
+  return {heads, n.dim(input, 1), n.part(n.dim(input, 2), heads)};
+}
+
+// What queries, keys, values and their past need of each other.
+struct Streams {
+  Dim batch, heads, groups, queries, keys;  // keys: with the past
+  Dim key_width, value_width;               // of a head
+};
+
+// A past (B, G, P, width).
+void relate_past(NodeInference& n, size_t key, const Streams& s) {
+  if (!n.has(key)) return;
+  n.relate_shape(key, {s.batch, s.groups, Dim(), s.key_width});
+  n.relate_shape(key + 1, {s.batch, s.groups, n.dim(key, 2), s.value_width});
+}
+
+// A mask or bias that broadcasts to (B, H, S, T); of fewer axes, to the last of them.
+void relate_mask(NodeInference& n, size_t input, const Streams& s) {
+  Dims all{s.batch, s.heads, s.queries, s.keys};
+  const int rank = n.rank(input);
+  if (n.has(input) && rank >= 0 && rank <= 4) n.relate_shape(input, Dims(all.end() - rank, all.end()), false);
+}
+
+// com.microsoft's mask of integers: (B), (B, T), (B, S, T), or (B, 1, M, M).
+void relate_key_mask(NodeInference& n, size_t input, const Streams& s) {
+  n.relate_shape(input, {s.batch}, false);  // or two or three numbers for each
+  n.relate_shape(input, {s.batch, s.keys});
+  n.relate_shape(input, {s.batch, s.queries, s.keys});
+  n.relate_shape(input, {s.batch, 1, s.keys, s.keys}, false);
 }
 
 Dim heads_attribute(NodeInference& n, const char* attribute, const Dim& fallback) {
@@ -43,9 +72,10 @@ Dims context_shape(bool split, const Dim& batch, const Dim& heads, const Dim& qu
 // Heads of the keys or values after the projection `weight`, if there is one. The source of absent keys is the query,
 // that of absent values the keys' input.
 Heads projected(NodeInference& n, size_t source, size_t weight, const Dim& heads) {
-  Heads out = split_heads(n, source, heads);
-  if (n.has(weight)) out.width = Dim::floor_divide(n.dim(weight, 1), heads);
-  return out;
+  if (!n.has(weight)) return split_heads(n, source, heads);
+  n.relate(n.dim(source, -1), n.dim(weight, 0));
+  n.relate_shape(weight + kAttentionQueryBias - kAttentionQueryWeight, {n.dim(weight, 1)});
+  return {heads, n.dim(source, 1), n.part(n.dim(weight, 1), heads)};
 }
 
 void infer_attune_attention(NodeInference& n) {
@@ -54,16 +84,35 @@ void infer_attune_attention(NodeInference& n) {
   const bool split = n.rank(0) == 4;
   const Dim heads = split ? n.dim(0, 1) : heads_attribute(n, "num_heads", 1);
   const Dim groups = n.rank(key) == 4 ? n.dim(key, 1) : heads_attribute(n, "num_kv_heads", heads);
-  const Heads k = projected(n, key, 4, groups), v = projected(n, value, 5, groups);
+  const Heads k = projected(n, key, kAttentionKeyWeight, groups),
+              v = projected(n, value, kAttentionValueWeight, groups);
   const Dim batch = n.dim(0, 0), queries = n.dim(0, split ? 2 : 1);
-  const Dim length = n.has(11) ? n.dim(11, 2) + k.length : k.length;
+  const Dim length = n.has(kAttentionPastKey) ? n.dim(kAttentionPastKey, 2) + k.length : k.length;
+  const Streams streams{batch, heads, groups, queries, length, k.width, v.width};
+  n.part(heads, groups);
+  if (!n.has(kAttentionScoreWeight) && !n.has(kAttentionScoreBias))  // additive scores have a width of their own
+    n.relate(projected(n, 0, kAttentionQueryWeight, heads).width, k.width);
+  n.relate(v.length, k.length);
+  n.relate(v.heads, k.heads);
+  if (n.has(kAttentionPastKey)) {
+    n.relate_shape(kAttentionPastKey, {n.dim(key, 0), groups, Dim(), k.width});
+    n.relate_shape(kAttentionPastValue, {n.dim(value, 0), groups, n.dim(kAttentionPastKey, 2), v.width});
+  }
+  relate_mask(n, kAttentionMask, streams);
+  n.relate_shape(kAttentionKeyLengths, {batch});
+  n.relate_shape(kAttentionQueryPosition, {batch});
+  n.relate_shape(kAttentionPosition, {batch, heads});
   const DataType type = n.element(0);
   const bool mean = n.node().attr_string("weights_output", "normalized") == "head_mean";
-  n.set(0, type, if_known(n.rank(0) >= 0, context_shape(split, batch, heads, queries, v.width)));
-  n.set(1, type, Dims{batch, groups, length, k.width});
-  n.set(2, type, Dims{batch, groups, length, v.width});
-  n.set(3, type, Dims{batch, mean ? Dim(1) : heads, queries, length});
-  n.set(4, DataType::kInt64, Dims{batch, heads});
+  Dim all = n.broadcast(n.broadcast(batch, n.dim(key, 0)), n.dim(value, 0));
+  if (n.rank(kAttentionMask) == 4) all = n.broadcast(all, n.dim(kAttentionMask, 0));
+  for (const size_t i : {kAttentionKeyLengths, kAttentionPosition, kAttentionQueryPosition})
+    if (n.has(i)) all = n.broadcast(all, n.dim(i, 0));
+  n.set(0, type, if_known(n.rank(0) >= 0, context_shape(split, all, heads, queries, v.width)));
+  n.set(1, type, Dims{n.dim(key, 0), groups, length, k.width});
+  n.set(2, type, Dims{n.dim(value, 0), groups, length, v.width});
+  n.set(3, type, Dims{all, mean ? Dim(1) : heads, queries, length});
+  n.set(4, DataType::kInt64, Dims{all, heads});
 }
 
 // A table (buckets, H), the numbers of queries and keys: a bias (1, H, S, T).
@@ -92,6 +141,15 @@ void infer_onnx_attention(NodeInference& n) {
   const Heads k = split_heads(n, 1, groups), v = split_heads(n, 2, groups);
   const Dim batch = n.dim(0, 0), queries = n.dim(0, split ? 2 : 1);
   const Dim length = n.has(4) ? n.dim(4, 2) + k.length : k.length;
+  const Streams streams{batch, heads, k.heads, queries, length, k.width, v.width};
+  n.part(heads, k.heads);
+  n.relate(split_heads(n, 0, heads).width, k.width);
+  for (size_t i = 1; i < 3; ++i) n.relate(n.dim(i, 0), batch);
+  n.relate(v.length, k.length);
+  n.relate(v.heads, k.heads);
+  relate_mask(n, 3, streams);
+  relate_past(n, 4, streams);
+  n.relate_shape(6, {batch});
   const DataType type = n.element(0);
   n.set(0, type, if_known(n.rank(0) >= 0, context_shape(split, batch, heads, queries, v.width)));
   n.set(1, n.element(1), Dims{batch, k.heads, length, k.width});
@@ -102,6 +160,9 @@ void infer_onnx_attention(NodeInference& n) {
 // Query (B, H, S, E), key (B, G, T, E), value (B, G, T, F).
 void infer_flex_attention(NodeInference& n) {
   for (size_t i = 0; i < 3; ++i) n.expect_rank(i, 4);
+  n.relate_shape(1, {n.dim(0, 0), Dim(), Dim(), n.dim(0, 3)});
+  n.relate_shape(2, {n.dim(0, 0), n.dim(1, 1), n.dim(1, 2), Dim()});
+  n.part(n.dim(0, 1), n.dim(1, 1));
   n.set(0, n.element(0), Dims{n.dim(0, 0), n.dim(0, 1), n.dim(0, 2), n.dim(2, 3)});
 }
 
@@ -109,30 +170,75 @@ void infer_flex_attention(NodeInference& n) {
 
 bool shares_buffer(const NodeInference& n) { return n.node().attr_int("past_present_share_buffer", 0) != 0; }
 
-// Packed weights (D, 2 H E + H F); past and present (2, B, H, P + T, E).
-void infer_packed_attention(NodeInference& n, DataType type, size_t past) {
+// Packed weights (D, 2 H E + H F), mask, past and present (2, B, H, P + T, E).
+struct PackedInputs {
+  size_t mask, past, score_bias;
+};
+
+void infer_packed_attention(NodeInference& n, DataType type, const PackedInputs& inputs) {
   n.expect_rank(0, 3);
   const Dim heads = heads_attribute(n, "num_heads", {});
   const auto sizes = n.node().attr_ints("qkv_hidden_sizes");
   if (!sizes.empty() && sizes.size() != 3) n.fail("attribute 'qkv_hidden_sizes' has other than 3 sizes");
-  const Dim third = Dim::floor_divide(n.dim(1, 1), 3);
+  const Dim third = sizes.empty() ? n.part(n.dim(1, 1), Dim(3) * heads) * heads : Dim();
+  const size_t past = inputs.past;
   const Dim width = sizes.empty() ? third : Dim(sizes[2]), key_width = sizes.empty() ? third : Dim(sizes[1]);
   const Dim batch = n.dim(0, 0), length = n.dim(0, 1);
+  n.relate(n.dim(0, 2), n.dim(1, 0));
+  if (!sizes.empty()) n.relate(n.dim(1, 1), Dim(sizes[0]) + key_width + width);
+  n.relate_shape(2, {n.dim(1, 1)});
+  const Dim keys = n.has(past) ? n.dim(past, 3) + length : length, head = Dim::floor_divide(key_width, heads);
+  n.relate_shape(past, {2, batch, heads, Dim(), head});
+  const Streams streams{batch, heads, heads, length, keys, head, Dim::floor_divide(width, heads)};
+  relate_key_mask(n, inputs.mask, streams);
+  if (inputs.score_bias > 0) relate_mask(n, inputs.score_bias, streams);
   n.set(0, type, Dims{batch, length, width});
   if (n.has(past) && shares_buffer(n)) return n.set(1, type, n.shape(past));
-  n.set(1, type,
-        Dims{2, batch, heads, n.has(past) ? n.dim(past, 3) + length : length, Dim::floor_divide(key_width, heads)});
+  n.set(1, type, Dims{2, batch, heads, keys, head});
 }
 
 // Query (B, S, H E), or all packed (B, S, H, 3, E). Keys (B, T, H E), cached (B, H, T, E), or packed with the values
-// (B, T, H, 2, E). `past` is the input of past keys (B, H, P, E), past values follow.
-void infer_multi_head_attention(NodeInference& n, size_t past) {
+// (B, T, H, 2, E). A past of keys (B, H, P, E) has that of values, its length and the beams behind it.
+struct HeadInputs {
+  size_t bias, mask, score_bias, past;
+};
+
+// `s.keys`: the rows that are added.
+void relate_multi_head_attention(NodeInference& n, const HeadInputs& inputs, Streams s, const Dim& query_width) {
+  const size_t past_length = inputs.past + 2;
+  if (n.rank(0) == 3) {
+    n.part(query_width, s.heads);
+    n.relate(query_width, s.heads * s.key_width);
+  }
+  n.relate_shape(0, {s.batch, s.queries, s.heads, 3, s.key_width});
+  n.relate_shape(1, {s.batch, s.keys, s.heads, 2, s.key_width});
+  for (size_t i = 1; i < 3; ++i) n.relate(n.dim(i, 0), s.batch);
+  if (n.rank(2) == 3) n.relate(n.dim(2, 1), s.keys);
+  if (n.rank(1) == 4) n.relate(n.dim(1, 1), s.heads);
+  if (n.rank(2) == 4) n.relate_shape(2, {s.batch, s.heads, s.keys, Dim()});
+  n.relate_shape(inputs.bias, {s.heads * (Dim(2) * s.key_width + s.value_width)});
+  relate_past(n, inputs.past, s);
+  if (n.has(past_length)) {  // half of the buffer is filled
+    const Dim filled = Dim::floor_divide(n.dim(inputs.past, 2), 2);
+    n.relate_shape(past_length, {1}, false);
+    n.need_integers(past_length, filled, filled);
+    s.keys = s.keys + filled;
+  } else if (n.has(inputs.past)) {
+    s.keys = s.keys + n.dim(inputs.past, 2);
+  }
+  relate_key_mask(n, inputs.mask, s);
+  relate_mask(n, inputs.score_bias, s);
+}
+
+void infer_multi_head_attention(NodeInference& n, const HeadInputs& inputs) {
+  const size_t past = inputs.past;
   const Dim heads = heads_attribute(n, "num_heads", {});
   const Dim batch = n.dim(0, 0), queries = n.dim(0, 1);
   const size_t packed = n.rank(0) == 5 ? 0 : 1;
   const bool is_packed = n.rank(packed) == 5;
   const Heads k = is_packed ? Heads{heads, n.dim(packed, 1), n.dim(packed, 4)} : split_heads(n, 1, heads);
   const Heads v = is_packed ? k : split_heads(n, 2, heads);
+  relate_multi_head_attention(n, inputs, {batch, heads, heads, queries, k.length, k.width, v.width}, n.dim(0, 2));
   const Dim length = !n.has(past) ? k.length : shares_buffer(n) ? n.dim(past, 2) : n.dim(past, 2) + k.length;
   const DataType type = n.element(0);
   n.set(0, type, Dims{batch, queries, heads * v.width});
@@ -141,13 +247,30 @@ void infer_multi_head_attention(NodeInference& n, size_t past) {
   n.set(3, type, Dims{batch, heads, queries, length});
 }
 
+void relate_group_query_attention(NodeInference& n, Streams s) {
+  for (size_t i = 1; i < 3; ++i) n.relate_shape(i, {s.batch, s.queries, s.groups * s.key_width});
+  if (n.node().attr_int("kv_cache_bit_width", 0) != 4) relate_past(n, 3, s);
+  s.keys = n.has(3) ? n.dim(3, 2) + s.queries : s.queries;
+  n.relate_shape(5, {s.batch});
+  n.need_integers(5, n.has(3) ? s.queries - 1 : Dim(0), s.keys - 1);
+  n.relate_shape(6, {1});
+  n.need_integers(6, s.keys, s.keys);
+  for (size_t i = 7; i < 9; ++i) {  // tables of at least as many positions
+    n.relate(n.dim(i, 0), s.keys, false);
+    n.relate(Dim(2) * n.dim(i, 1), s.key_width, false);
+  }
+  n.relate_shape(9, {s.batch, s.queries});
+  relate_mask(n, 10, s);
+}
+
 // Query (B, S, H E), or packed with keys and values (B, S, (H + 2 G) E); past (B, G, P, E) at 3 and 4. The buffer of
 // the present holds what it held and at least the total length (input 6), as floats, bytes, or two numbers a byte.
 void infer_group_query_attention(NodeInference& n) {
   n.expect_rank(0, 3);
   const Dim heads = heads_attribute(n, "num_heads", {}), groups = heads_attribute(n, "kv_num_heads", {});
   const Dim all_heads = n.has(1) ? heads : heads + Dim(2) * groups;
-  const Dim width = Dim::floor_divide(n.dim(0, 2), all_heads);
+  const Dim width = n.part(n.dim(0, 2), all_heads);
+  relate_group_query_attention(n, {n.dim(0, 0), heads, groups, n.dim(0, 1), {}, width, width});
   const auto total = n.elements(6);
   const Dim needed = total && total->integers.size() == 1 ? total->integers[0] : Dim();
   const Dim length = n.has(3) ? Dim::maximum(n.dim(3, 2), needed) : needed;
@@ -157,6 +280,24 @@ void infer_group_query_attention(NodeInference& n) {
   const Dim cached_width = bits == 4 ? Dim::floor_divide(width, 2) : width;
   for (size_t k = 1; k < 3; ++k) n.set(k, cached, Dims{n.dim(0, 0), groups, length, cached_width});
   n.set(3, n.element(0), Dims{n.dim(0, 0), heads, n.dim(0, 1), needed});
+}
+
+// x (B, S, H E) or (B, H, S, E), positions (1) or (B, S), tables (positions, R / 2) for the first R <= E numbers of a
+// head.
+void infer_rotary_embedding(NodeInference& n) {
+  const bool split = n.rank(0) == 4;
+  const int64_t heads = n.node().attr_int("num_heads", 0);
+  const Dim turned = Dim(2) * n.dim(2, 1), queries = n.dim(0, split ? 2 : 1);
+  if (!split && heads == 0) {
+    n.part(n.dim(0, 2), turned);
+  } else {
+    n.relate(split ? n.dim(0, 3) : n.part(n.dim(0, 2), heads), turned, false);
+  }
+  n.relate_shape(1, {1});
+  n.relate_shape(1, {n.dim(0, 0), queries});
+  n.relate(n.dim(2, 0), queries, false);
+  n.relate_shape(3, {n.dim(2, 0), n.dim(2, 1)});
+  n.set(0, n.element(0), n.shape(0));
 }
 
 // Query (B, S, D): a bias (B, H, S, S).
@@ -174,12 +315,24 @@ InferRules attention_rules() {
       {"ai.attune", "RelativePositionBias", 3, infer_relative_position_bias},
       {"", "Attention", 3, infer_onnx_attention},
       {"ai.onnx.preview", "FlexAttention", 3, infer_flex_attention},
-      {"com.microsoft", "Attention", 2, [](NodeInference& n) { infer_packed_attention(n, n.element(0), 4); }},
-      {"com.microsoft", "QAttention", 5, [](NodeInference& n) { infer_packed_attention(n, n.element(3), 8); }},
-      {"com.microsoft", "MultiHeadAttention", 1, [](NodeInference& n) { infer_multi_head_attention(n, 6); }},
+      {"com.microsoft", "Attention", 2,
+       [](NodeInference& n) {
+         infer_packed_attention(n, n.element(0), {3, 4, 5});
+       }},
+      {"com.microsoft", "QAttention", 5,
+       [](NodeInference& n) {
+         infer_packed_attention(n, n.element(3), {5, 8, 0});
+       }},
+      {"com.microsoft", "MultiHeadAttention", 1,
+       [](NodeInference& n) {
+         infer_multi_head_attention(n, {3, 4, 5, 6});
+       }},
       {"com.microsoft", "DecoderMaskedMultiHeadAttention", 1,
-       [](NodeInference& n) { infer_multi_head_attention(n, 5); }},
+       [](NodeInference& n) {
+         infer_multi_head_attention(n, {10, 3, 4, 5});
+       }},
       {"com.microsoft", "GroupQueryAttention", 1, infer_group_query_attention},
+      {"com.microsoft", "RotaryEmbedding", 4, infer_rotary_embedding},
       {"com.microsoft", "RelativePositionBias", 3, infer_relative_position_bias},
       {"com.microsoft", "GatedRelativePositionBias", 1, infer_gated_relative_position_bias},
   };

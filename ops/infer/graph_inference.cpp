@@ -213,6 +213,7 @@ ValueType GraphInference::merge(const ValueType& declared, const ValueType& infe
 GraphInference::Snapshot GraphInference::save(Graph& body) const {
   Snapshot out;
   out.equal = inference_.equal_;
+  out.relations = inference_.relations_.size();
   for_each_value(body, [&](Value& v) {
     if (!v.constant()) out.types.emplace_back(&v, v.type());
   });
@@ -221,6 +222,7 @@ GraphInference::Snapshot GraphInference::save(Graph& body) const {
 
 void GraphInference::restore(const Snapshot& snapshot) {
   inference_.equal_ = snapshot.equal;
+  inference_.relations_.resize(std::min(snapshot.relations, inference_.relations_.size()));
   for (const auto& [value, type] : snapshot.types) {
     value->set_type(type);
     inference_.contents_.erase(value);

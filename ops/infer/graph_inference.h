@@ -37,6 +37,7 @@ class GraphInference {
   struct Snapshot {
     std::vector<std::pair<Value*, ValueType>> types;
     std::map<std::string, Dim, std::less<>> equal;
+    size_t relations = 0;
   };
   Snapshot save(Graph& body) const;
   void restore(const Snapshot& snapshot);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
+#include <tuple>
 #include <unordered_set>
 
 #include "ops/infer/contents.h"
@@ -86,6 +88,23 @@ std::optional<Dims> Inference::integers(const Value* value) const {
 std::optional<std::vector<int64_t>> Inference::constant_integers(const Value* value) const {
   const auto dims = integers(value);
   return dims ? to_sizes(*dims) : std::nullopt;
+}
+
+std::vector<SizeRelation> Inference::relations() {
+  const GraphInference inference(*this);
+  std::vector<SizeRelation> out;
+  std::set<std::tuple<std::string, std::string, bool>> seen;
+  for (const SizeRelation& r : relations_) {
+    SizeRelation known{inference.resolve(r.a), inference.resolve(r.b), r.strict};
+    if (!(known.a == known.b) && seen.emplace(known.a.to_string(), known.b.to_string(), r.strict).second)
+      out.push_back(std::move(known));
+  }
+  return out;
+}
+
+const IntegerRange* Inference::needed_integers(const Value* value) const {
+  const auto it = needed_integers_.find(value);
+  return it == needed_integers_.end() ? nullptr : &it->second;
 }
 
 void Inference::update(Node* node) {

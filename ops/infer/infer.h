@@ -29,6 +29,18 @@ struct SymbolicTensor {
   size_t size() const { return is_integer() ? integers.size() : reals.size(); }
 };
 
+// Two sizes that an operator needs to be the same.
+struct SizeRelation {
+  Dim a, b;
+  // False: one of them may be 1 instead (broadcasting), or the node runs under a condition.
+  bool strict = true;
+};
+
+// What an operator needs the integers in one of its inputs to be, both included.
+struct IntegerRange {
+  Dim low, high;
+};
+
 class Inference {
  public:
   // Infers the graph of the model and all bodies, and sets the types of values. An inferred dimension replaces a
@@ -47,6 +59,11 @@ class Inference {
   std::optional<Dims> integers(const Value* value) const;
   // All elements, if each is a constant integer.
   std::optional<std::vector<int64_t>> constant_integers(const Value* value) const;
+
+  // What the operators need of sizes that is not known to hold, in order, each once.
+  std::vector<SizeRelation> relations();
+  // What the operators that read `value` need its elements to be; null if nothing is known.
+  const IntegerRange* needed_integers(const Value* value) const;
 
   // Infers a node that was added since, and its users as far as types change.
   void update(Node* node);
@@ -69,11 +86,14 @@ class Inference {
   Graph* root_ = nullptr;
   std::unordered_map<const Value*, SymbolicTensor> contents_;
   mutable std::unordered_map<const Value*, Constant> constants_;
+  std::vector<SizeRelation> relations_;
+  std::unordered_map<const Value*, IntegerRange> needed_integers_;
   std::map<std::string, Dim, std::less<>> equal_;  // fresh symbols that turned out to equal something
   int64_t fresh_ = 0;                              // the next "?N"
   int64_t scope_ = 0;                              // symbols below are not bound
   int64_t budget_ = 0;                             // nodes that may still be inferred
   int depth_ = 0;                                  // of nested function calls
+  int conditions_ = 0;                             // under which what is inferred now runs
 };
 
 }  // namespace attune

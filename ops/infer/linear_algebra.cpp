@@ -40,7 +40,10 @@ void infer_gemm(NodeInference& n) {
   n.expect_rank(1, 2);
   const bool a = n.node().attr_int("transA", 0) != 0, b = n.node().attr_int("transB", 0) != 0;
   n.unify(n.dim(0, a ? 0 : 1), n.dim(1, b ? 1 : 0), "inner sizes");
-  n.set(0, n.element(0), Dims{n.dim(0, a ? 1 : 0), n.dim(1, b ? 0 : 1)});
+  const Dims out{n.dim(0, a ? 1 : 0), n.dim(1, b ? 0 : 1)};
+  n.relate_shape(2, out, false);
+  n.relate_shape(2, {out[1]}, false);
+  n.set(0, n.element(0), out);
 }
 
 void infer_fused_matmul(NodeInference& n) {
@@ -63,6 +66,7 @@ void infer_linear(NodeInference& n) {
     if (shape->empty()) n.fail("input 0 is a scalar");
     n.unify(shape->back(), n.dim(1, transposed ? 1 : 0), "inner sizes");
     shape->back() = n.dim(1, transposed ? 0 : 1);
+    n.relate_shape(2, {shape->back()});
   }
   n.set(0, n.element(0), std::move(shape));
 }

@@ -67,14 +67,43 @@ void NodeInference::set_contents(size_t output, SymbolicTensor contents) {
 }
 
 Dim NodeInference::unify(const Dim& a, const Dim& b, std::string_view what) {
+  relate(a, b);
   const auto both = GraphInference(inference_).unify(a, b);
   if (!both) fail(fmt::format("{} must agree: {} and {}", what, a.to_string(), b.to_string()));
   return *both;
 }
 
-Dim NodeInference::broadcast(const Dim& a, const Dim& b) const {
+void NodeInference::relate(const Dim& a, const Dim& b, bool strict) {
+  const bool known = a == b || !a.known() || !b.known() || (a.constant() && b.constant());
+  if (!known) inference_.relations_.push_back({a, b, strict && inference_.conditions_ == 0});
+}
+
+void NodeInference::relate_shape(size_t input, const Dims& dims, bool strict) {
+  const auto& shape = this->shape(input);
+  if (!shape || shape->size() != dims.size()) return;
+  const Dims sizes = *shape;
+  for (size_t i = 0; i < dims.size(); ++i) relate(sizes[i], dims[i], strict);
+}
+
+Dim NodeInference::part(const Dim& size, const Dim& parts) {
+  const Dim quotient = Dim::floor_divide(size, parts);
+  if (size.known() && parts.known() && !(quotient * parts == size))
+    relate(size, parts * Dim::symbol(fmt::format("({})/({})", size.to_string(), parts.to_string())));
+  return quotient;
+}
+
+void NodeInference::need_integers(size_t input, const Dim& low, const Dim& high) {
+  const Value* value = node_.input(input);
+  if (!value || !low.known() || !high.known()) return;
+  inference_.needed_integers_.insert_or_assign(value, IntegerRange{low, high});
+  const SymbolicTensor* known = contents(input);
+  if (known && known->size() == 1 && known->is_integer() && low == high) relate(known->integers[0], high);
+}
+
+Dim NodeInference::broadcast(const Dim& a, const Dim& b) {
   if (a == b || b.is(1)) return a;
   if (a.is(1)) return b;
+  relate(a, b, false);
   const auto x = a.constant(), y = b.constant();
   if (x && y) fail(fmt::format("sizes {} and {} don't broadcast", *x, *y));
   // What isn't 1 is the result (the other is 1 or the same).
@@ -83,7 +112,7 @@ Dim NodeInference::broadcast(const Dim& a, const Dim& b) const {
   return {};
 }
 
-Dims NodeInference::broadcast(const Dims& a, const Dims& b) const {
+Dims NodeInference::broadcast(const Dims& a, const Dims& b) {
   const Dims& longer = a.size() >= b.size() ? a : b;
   const Dims& shorter = a.size() >= b.size() ? b : a;
   Dims out = longer;
@@ -94,9 +123,15 @@ Dims NodeInference::broadcast(const Dims& a, const Dims& b) const {
 
 Dim NodeInference::fresh() { return GraphInference(inference_).fresh(); }
 
-int64_t NodeInference::enter_scope() { return std::exchange(inference_.scope_, inference_.fresh_); }
+int64_t NodeInference::enter_scope() {
+  ++inference_.conditions_;
+  return std::exchange(inference_.scope_, inference_.fresh_);
+}
 
-void NodeInference::leave_scope(int64_t outer) { inference_.scope_ = outer; }
+void NodeInference::leave_scope(int64_t outer) {
+  --inference_.conditions_;
+  inference_.scope_ = outer;
+}
 
 size_t NodeInference::axis(int64_t axis, size_t rank) const {
   const auto r = static_cast<int64_t>(rank);

@@ -45,8 +45,17 @@ class NodeInference {
   // What is known of two sizes that must be equal. Throws if they can't be.
   Dim unify(const Dim& a, const Dim& b, std::string_view what);
   // Multidirectional broadcasting. Throws if they don't agree.
-  Dim broadcast(const Dim& a, const Dim& b) const;
-  Dims broadcast(const Dims& a, const Dims& b) const;
+  Dim broadcast(const Dim& a, const Dim& b);
+  Dims broadcast(const Dims& a, const Dims& b);
+  // States what the operator needs, for who makes inputs up: changes no type, and doesn't throw.
+  // Two sizes are the same; `strict`: also where one is 1.
+  void relate(const Dim& a, const Dim& b, bool strict = true);
+  // Input `input` has these sizes. Unknown Dims say nothing.
+  void relate_shape(size_t input, const Dims& dims, bool strict = true);
+  // `size` in `parts` equal parts, which it is a multiple of.
+  Dim part(const Dim& size, const Dim& parts);
+  // The integers in an input lie in a range.
+  void need_integers(size_t input, const Dim& low, const Dim& high);
   Dim fresh();
   // Until leave_scope, symbols of now are not bound: what is inferred may never run. Gives what leave_scope takes.
   int64_t enter_scope();

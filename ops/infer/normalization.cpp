@@ -25,8 +25,17 @@ std::optional<Dims> statistics_shape(const NodeInference& n, std::optional<Dims>
   return shape;
 }
 
+// Scale and bias for the axes from `axis` on.
+void relate_parameters(NodeInference& n, size_t first, int64_t axis) {
+  const auto shape = n.shape(0);
+  if (!shape || shape->empty()) return;
+  const auto begin = shape->begin() + static_cast<std::ptrdiff_t>(n.axis(axis, shape->size()));
+  for (size_t i = first; i < n.input_count(); ++i) n.relate_shape(i, Dims(begin, shape->end()));
+}
+
 void infer_layer_normalization(NodeInference& n) {
   like_first(n);
+  relate_parameters(n, 1, n.node().attr_int("axis", -1));
   const auto statistics = statistics_shape(n, n.shape(0), n.node().attr_int("axis", -1));
   const auto type = static_cast<DataType>(n.node().attr_int("stash_type", static_cast<int64_t>(DataType::kFloat)));
   n.set(1, type, statistics);
@@ -37,6 +46,7 @@ void infer_layer_normalization(NodeInference& n) {
 void infer_skip_normalization(NodeInference& n) {
   const auto shape = same_shape(n, 0, 1);
   const auto statistics = statistics_shape(n, shape, -1);
+  relate_parameters(n, 2, -1);
   n.set(0, n.element(0), shape);
   n.set(1, DataType::kFloat, statistics);
   n.set(2, DataType::kFloat, statistics);
@@ -46,6 +56,7 @@ void infer_skip_normalization(NodeInference& n) {
 // ai.attune: x, residual, scale, bias; the normalised sum, and the sum.
 void infer_residual_normalization(NodeInference& n) {
   const auto shape = n.has(1) ? same_shape(n, 0, 1) : n.shape(0);
+  relate_parameters(n, 2, -1);
   n.set(0, n.element(0), shape);
   n.set(1, n.element(0), shape);
 }

@@ -5,8 +5,9 @@ namespace attune {
 namespace {
 
 // X (T, B, I) gives Y (T, D, B, H) and Y_h, Y_c (D, B, H); with layout 1 the batch comes first:
-// X (B, T, I), Y (B, T, D, H), Y_h (B, D, H). Input 5 is the initial state.
-void infer_recurrent(NodeInference& n) {
+// X (B, T, I), Y (B, T, D, H), Y_h (B, D, H). W (D, gates H, I), R (D, gates H, H), B (D, 2 gates H), lengths (B).
+// Input 5 is the initial state.
+void infer_recurrent(NodeInference& n, int64_t gates) {
   n.expect_rank(0, 3);
   n.expect_rank(1, 3);
   const bool batch_first = n.node().attr_int("layout", 0) != 0;
@@ -19,6 +20,12 @@ void infer_recurrent(NodeInference& n) {
     n.expect_rank(5, 3);
     batch = n.unify(batch, n.dim(5, batch_first ? 0 : 1), "batch sizes of input and state");
   }
+  n.relate_shape(1, {directions, Dim(gates) * width, n.dim(0, 2)});
+  n.relate_shape(2, {directions, Dim(gates) * width, width});
+  n.relate_shape(3, {directions, Dim(2 * gates) * width});
+  n.relate_shape(4, {batch});
+  for (size_t i = 5; i < 7; ++i)
+    n.relate_shape(i, batch_first ? Dims{batch, directions, width} : Dims{directions, batch, width});
   const DataType type = n.element(0);
   n.set(0, type, batch_first ? Dims{batch, length, directions, width} : Dims{length, directions, batch, width});
   for (size_t k = 1; k < 3; ++k)
@@ -28,7 +35,8 @@ void infer_recurrent(NodeInference& n) {
 }  // namespace
 
 InferRules recurrent_rules() {
-  return {{"", "RNN", 3, infer_recurrent}, {"", "GRU", 3, infer_recurrent}, {"", "LSTM", 3, infer_recurrent}};
+  const auto of_gates = [](int64_t gates) { return [gates](NodeInference& n) { infer_recurrent(n, gates); }; };
+  return {{"", "RNN", 3, of_gates(1)}, {"", "GRU", 3, of_gates(3)}, {"", "LSTM", 3, of_gates(4)}};
 }
 
 }  // namespace attune

@@ -57,11 +57,12 @@ void fill_missing(NodeInference& n, const Dims& from, Dims& to) {
   const auto mismatch = [&] { n.fail(fmt::format("{} can't be reshaped to {}", to_string(from), to_string(to))); };
   if (missing == to.size()) {
     if (count && others && *count != *others) mismatch();
+    n.relate(all, rest);
     return adopt_size(all, rest, to);
   }
   if (!all.known() || others == 0) return;
   if (count && others && *count % *others != 0) mismatch();
-  to[missing] = Dim::floor_divide(all, rest);
+  to[missing] = n.part(all, rest);
 }
 
 void infer_reshape(NodeInference& n) {

@@ -1,5 +1,6 @@
 // Runs every recorded case of a zoo (a folder of FAMILY/VARIANT/*.onnx), each model as it was exported and converted: a
-// line for each model file, and for each variant whose family has recorded generations. A converted model must have the
+// line for each model file, one for its verified conversion to each target, and one for each variant whose family has
+// recorded generations. A converted model must have the
 // number of attentions that the zoo's manifest.tsv counts. usage: attune_zoo ZOO [PART_OF_PATH]. Exit status 1 if one
 // fails.
 #include <fmt/format.h>
@@ -70,6 +71,28 @@ Outcome run_model(const fs::path& file, std::optional<size_t> attentions) {
       ++out.cases;
     }
     if (out.cases == 0) out.error = "no recorded case";
+  } catch (const std::exception& e) {
+    out.error = e.what();
+  }
+  return out;
+}
+
+// The conversion must find inputs that the source takes, and agree on them.
+Outcome run_verified(const fs::path& file, Target target) {
+  Outcome out;
+  try {
+    const test::TemporaryFolder temporary;
+    ConvertOptions options;
+    options.target = target;
+    const Conversion c = convert(file, temporary / "converted.onnx", options);
+    const Verification& v = *c.models.at(0).verification;
+    out.cases = v.compared;
+    out.worst = v.largest_relative;
+    if (v.compared == 0) {
+      out.error = "no made-up inputs fit: " + (v.cases.empty() ? std::string("none") : v.cases[0].refused);
+    } else if (!c.written) {
+      out.error = fmt::format("differs by {:.2g}", v.largest_relative);
+    }
   } catch (const std::exception& e) {
     out.error = e.what();
   }
@@ -161,6 +184,8 @@ int run_zoo(const fs::path& root, const std::string& part) {
     report.add(name, "", run_model(file, std::nullopt));
     const auto known = attentions.find(name);
     if (known != attentions.end()) report.add(name, " (converted)", run_model(file, known->second));
+    for (const char* target : {"attune", "portable", "onnx"})
+      report.add(name, fmt::format(" (verified, {})", target), run_verified(file, target_from_name(target)));
   }
   for (const auto& variant : variants) {
     if (test::difference_from_source(variant) > 1e-4) continue;
