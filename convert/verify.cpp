@@ -242,6 +242,7 @@ class Comparison {
       total = std::max(total, usual.back().size());
     }
     for (size_t n = 0; n < total; ++n) {
+      if (n >= usual.front().size() && v_.compared > 0) break;  // it has no sizes to choose
       if (options_.progress) options_.progress(n, total);
       compare_usual(usual, n);
     }
