@@ -10,7 +10,7 @@
 namespace attune {
 
 // Calls f(part, task) once for each task of [0, tasks), on up to `parts` threads; those of a part run one after the
-// other. `f` must not throw.
+// other.
 template <class F>
 void in_any_order(int parts, int64_t tasks, F&& f) {
   std::atomic<int64_t> next{0};

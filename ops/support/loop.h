@@ -70,7 +70,7 @@ class Loop {
     }
   }
 
-  // The same over all elements, on several threads if they are many. `f` must not throw.
+  // The same over all elements, on several threads if they are many.
   template <class F>
   void parallel_rows(F&& f, int64_t grain = kParallelGrain) const {
     parallel_for(count_, grain, [&](int64_t begin, int64_t end) { rows(begin, end, f); });

@@ -2,6 +2,9 @@
 
 #include <omp.h>
 
+#include <atomic>
+#include <exception>
+
 #include "ops/support/host_threads.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -15,24 +18,42 @@ namespace {
 thread_local Workers* workers = nullptr;
 thread_local bool within_part = false;
 
-struct Task {
-  void (*f)(void*, int);
-  void* data;
+// Nothing may be thrown through threads that belong to OpenMP or to a host: the first exception waits for the caller.
+class Task {
+ public:
+  Task(void (*f)(void*, int), void* data) : f_(f), data_(data) {}
+
+  void run(int part) noexcept {
+    try {
+      f_(data_, part);
+    } catch (...) {
+      if (!failed_.test_and_set()) error_ = std::current_exception();
+    }
+  }
+
+  // After all parts.
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  void (*f_)(void*, int);
+  void* data_;
+  std::atomic_flag failed_;
+  std::exception_ptr error_;
 };
 
 // The thread may be the one that called, or one that knows no workers.
-void run_hosted(void* data, int part) {
-  const Task& task = *static_cast<const Task*>(data);
+void run_hosted(void* task, int part) {
   const bool before = within_part;
   within_part = true;
-  task.f(task.data, part);
+  static_cast<Task*>(task)->run(part);
   within_part = before;
 }
 
 #if defined(__SANITIZE_THREAD__)
 // The thread sanitizer doesn't see how OpenMP's threads wait for each other.
-void run_observed(int parts, void (*f)(void*, int), void* data) {
-  Task task{f, data};
+void run_observed(int parts, Task& task) {
   std::vector<std::thread> threads;
   for (int part = 1; part < parts; ++part) threads.emplace_back(run_hosted, &task, part);
   run_hosted(&task, 0);
@@ -56,17 +77,20 @@ int parallel_width() {
 void run_parts(int parts, void (*f)(void*, int), void* data) {
   if (within_part) {
     for (int part = 0; part < parts; ++part) f(data, part);
-  } else if (workers) {
-    Task task{f, data};
+    return;
+  }
+  Task task(f, data);
+  if (workers) {
     workers->run(parts, run_hosted, &task);
   } else {
 #if defined(__SANITIZE_THREAD__)
-    run_observed(parts, f, data);
+    run_observed(parts, task);
 #else
 #pragma omp parallel num_threads(parts) if (parts > 1 && !omp_in_parallel())
-    for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) f(data, part);
+    for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) task.run(part);
 #endif
   }
+  task.rethrow();
 }
 
 }  // namespace attune

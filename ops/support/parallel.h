@@ -32,11 +32,11 @@ class WorkersScope {
 
 // So many parts run at the same time; 1 within a part.
 int parallel_width();
-// Calls f(data, part) once for each part of [0, parts). `f` must not throw.
+// Calls f(data, part) once for each part of [0, parts); then throws what a part has thrown (one, if several have).
 void run_parts(int parts, void (*f)(void* data, int part), void* data);
 
 // Calls f(part) once for each part of [0, parts), which may run at the same time or one after the other.
-// `f` must not throw.
+// Throws as run_parts does.
 template <class F>
 void parallel_parts(int parts, F&& f) {
   using Function = std::remove_reference_t<F>;
@@ -50,7 +50,7 @@ void parallel_parts(int parts, F&& f) {
 inline constexpr int64_t kParallelGrain = 32768;
 
 // Calls f(begin, end) for disjoint parts of [0, count), each of at least `grain` items (unless there are fewer).
-// `f` must not throw.
+// Throws as run_parts does.
 template <class F>
 void parallel_for(int64_t count, int64_t grain, F&& f) {
   const int parts =

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <numeric>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -57,6 +58,28 @@ TEST(Parallel, PartsDontSplitAgain) {
   });
   EXPECT_EQ(widths, 3);
   EXPECT_EQ(threads.calls, 1);
+}
+
+// On OpenMP's threads and on a host's: an exception of a part reaches the caller when the other parts are done.
+TEST(Parallel, AnExceptionReachesTheCaller) {
+  const auto check = [] {
+    std::atomic<int> done{0};
+    EXPECT_THROW(run_parts(
+                     3,
+                     [](void* data, int part) {
+                       if (part != 1) throw std::length_error("part");
+                       ++*static_cast<std::atomic<int>*>(data);
+                     },
+                     &done),
+                 std::length_error);
+    EXPECT_EQ(done, 1);
+    EXPECT_THAT(visits(1000, 1), Each(1));  // and work goes on
+  };
+  check();
+  Threads threads;
+  const WorkersScope scope(threads);
+  check();
+  EXPECT_EQ(parallel_width(), 3);
 }
 
 TEST(Parallel, TheScopeIsThatOfTheThread) {
