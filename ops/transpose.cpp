@@ -38,7 +38,7 @@ class TransposeKernel final : public Kernel {
   std::string implementation() const override { return "copy"; }
 
  private:
-  // The attribute, or the reversed order.
+  // The attribute, or the reversed order. The attribute's axes don't count from the end.
   Shape permutation_of(size_t rank) const {
     Shape permutation;
     if (!given_) {
@@ -47,6 +47,8 @@ class TransposeKernel final : public Kernel {
     }
     if (permutation_.rank() != rank)
       fail_input(0, fmt::format("rank {} (that of perm)", permutation_.rank()), fmt::format("rank {}", rank));
+    for (const int64_t axis : permutation_)
+      if (axis < 0) throw Error(Error::Kind::kInvalidModel, fmt::format("perm has axis {} for rank {}", axis, rank));
     return normalize_axes(permutation_, rank);
   }
   // True if only axes of size 1 move.

@@ -1,4 +1,4 @@
-// Matrix products, Einsum and convolutions.
+// Matrix products, Einsum, convolutions and transforms.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -246,6 +246,19 @@ void infer_global_pool(NodeInference& n) {
   n.set(0, n.element(0), std::move(shape));
 }
 
+// Frames that lie within the signal; ONNX's own rule counts those that begin in it.
+void infer_stft(NodeInference& n) {
+  n.expect_rank(0, 3);
+  const auto step = n.constant_integer(1), given = n.constant_integer(3);
+  const Dim length = n.has(3) ? (given ? Dim(*given) : Dim()) : n.has(2) ? n.dim(2, 0) : n.dim(0, 1);
+  if (n.has(3) && given && *given < 1) n.fail(fmt::format("frames of {}", *given));
+  if (step && *step < 1) n.fail(fmt::format("a step of {}", *step));
+  const Dim frames = step ? Dim::floor_divide(n.dim(0, 1) - length, *step) + 1 : Dim();
+  const Dim half = Dim::floor_divide(length, 2) + 1;
+  const bool whole = n.node().attr_int("onesided", 1) == 0 || n.dim(0, 2).is(2);
+  n.set(0, n.element(0), Dims{n.dim(0, 0), frames, whole ? length : n.dim(0, 2).is(1) ? half : Dim(), 2});
+}
+
 }  // namespace
 
 InferRules linear_algebra_rules() {
@@ -258,6 +271,7 @@ InferRules linear_algebra_rules() {
       {"", "Conv", 2, [](NodeInference& n) { infer_conv(n, n.element(0), 1); }},
       {"", "ConvInteger", 2, [](NodeInference& n) { infer_conv(n, DataType::kInt32, 1); }},
       {"", "QLinearConv", 8, [](NodeInference& n) { infer_conv(n, n.element(7), 3); }},
+      {"", "STFT", 2, infer_stft},
       {"", "MaxPool", 1, infer_pool},
       {"", "AveragePool", 1, infer_pool},
       {"", "GlobalAveragePool", 1, infer_global_pool},

@@ -44,24 +44,29 @@ std::optional<SymbolicTensor> integer_list(NodeInference& n, size_t input, std::
   return out && out->is_integer() ? out : std::nullopt;
 }
 
+// 'perm' must be a permutation, whatever is known of the input: passes index by it. Its axes don't count from the end.
+void check_permutation(NodeInference& n, const std::vector<int64_t>& perm) {
+  std::vector<bool> seen(perm.size(), false);
+  for (const int64_t p : perm) {
+    if (p < 0 || p >= static_cast<int64_t>(perm.size()))
+      n.fail(fmt::format("'perm' has axis {} among {} axes", p, perm.size()));
+    if (seen[static_cast<size_t>(p)]) n.fail(fmt::format("'perm' has axis {} twice", p));
+    seen[static_cast<size_t>(p)] = true;
+  }
+}
+
 void infer_transpose(NodeInference& n) {
+  std::vector<int64_t> perm = n.node().attr_ints("perm");
+  check_permutation(n, perm);
   const auto from = n.shape(0);
   if (!from) return n.set(0, n.element(0));
   const size_t rank = from->size();
-  std::vector<int64_t> perm = n.node().attr_ints("perm");
   if (!n.node().has("perm")) {
     for (size_t i = rank; i-- > 0;) perm.push_back(static_cast<int64_t>(i));
   }
   if (perm.size() != rank) n.fail(fmt::format("'perm' has {} axes for rank {}", perm.size(), rank));
   Dims to;
-  std::vector<bool> seen(rank, false);
-  for (int64_t& p : perm) {
-    const size_t i = n.axis(p, rank);
-    if (seen[i]) n.fail(fmt::format("'perm' has axis {} twice", i));
-    seen[i] = true;
-    p = static_cast<int64_t>(i);
-    to.push_back((*from)[i]);
-  }
+  for (const int64_t p : perm) to.push_back((*from)[static_cast<size_t>(p)]);
   set_moved(n, std::move(to), [&](std::span<const int64_t> at) {
     std::vector<int64_t> source(rank);
     for (size_t i = 0; i < rank; ++i) source[static_cast<size_t>(perm[i])] = at[i];
@@ -75,7 +80,7 @@ void concat_contents(NodeInference& n, const Dims& shape, size_t axis) {
   std::vector<SymbolicTensor> parts;
   for (size_t i = 0; i < n.input_count(); ++i) {
     auto part = n.elements(i);
-    if (!part) return;
+    if (!part || part->type != n.element(0)) return;
     parts.push_back(std::move(*part));
   }
   SymbolicTensor out{n.element(0), *sizes, {}, {}};
@@ -323,8 +328,12 @@ Dims split_sizes(NodeInference& n, const Dim& size) {
   const int64_t count = n.node().attr_int("num_outputs", parts);
   if (count < parts || count < 1) n.fail(fmt::format("{} parts for {} outputs", count, parts));
   const Dim part = Dim::ceil_divide(size, count);
-  std::fill(out.begin(), out.end(), part);
-  if (count == parts) out.back() = size - part * Dim(count - 1);
+  for (int64_t k = 0; k < parts; ++k) {
+    // What is left may be less than a part, and nothing: 5 elements in 4 parts are 2, 2, 1, 0.
+    const Dim left = size - part * Dim(k);
+    const bool two = count == 2;  // of which the first is never the smaller
+    out[static_cast<size_t>(k)] = k == 0 ? part : two ? left : Dim::minimum(part, Dim::maximum(left, 0));
+  }
   return out;
 }
 
@@ -337,20 +346,23 @@ void infer_split(NodeInference& n) {
   }
   const size_t axis = n.axis(n.node().attr_int("axis", 0), from->size());
   const Dims sizes = split_sizes(n, (*from)[axis]);
-  int64_t begin = 0;
+  std::optional<int64_t> begin = 0;  // of the next part, if it is known
   for (size_t k = 0; k < n.output_count(); ++k) {
     Dims to = *from;
     to[axis] = sizes[k];
     n.set(k, n.element(0), to);
-    auto part = x ? to_sizes(to) : std::nullopt;
-    if (!part || begin + (*part)[axis] > x->shape[axis]) continue;
+    auto part = x && begin ? to_sizes(to) : std::nullopt;
+    if (!part || !small_count(*part) || *begin + (*part)[axis] > x->shape[axis]) {
+      begin.reset();
+      continue;
+    }
     std::vector<size_t> indices;
     for_each_index(*part, [&](std::span<const int64_t> at) {
       std::vector<int64_t> source(at.begin(), at.end());
-      source[axis] += begin;
+      source[axis] += *begin;
       indices.push_back(offset(source, x->shape));
     });
-    begin += (*part)[axis];
+    *begin += (*part)[axis];
     n.set_contents(k, pick(*x, std::move(*part), indices));
   }
 }

@@ -66,6 +66,10 @@ TEST(InferMovement, Transpose) {
        "invalid: node of 'y' (Transpose): 'perm' has axis 0 twice"},
       {"(float[b,n] x) => (y) { y = Transpose<perm = [0, 1, 2]>(x) }",
        "invalid: node of 'y' (Transpose): 'perm' has 3 axes for rank 2"},
+      {"(float[b,n] x) => (y) { y = Transpose<perm = [0, -1]>(x) }",
+       "invalid: node of 'y' (Transpose): 'perm' has axis -1 among 2 axes"},
+      {"(float x, int64[k] shape) => (y) { r = Reshape(x, shape) y = Transpose<perm = [-1, 0]>(r) }",
+       "invalid: node of 'y' (Transpose): 'perm' has axis -1 among 2 axes"},
       {"() => (y) <int64[2,3] x = {1, 2, 3, 4, 5, 6}> { y = Transpose(x) }", "int64(3,2) [1,4,2,5,3,6]"},
   });
 }
@@ -168,6 +172,12 @@ TEST(InferMovement, Split) {
       {"(float[b,9] x) => (p, q) { p, q = Split<axis = 1, split = [4, 5]>(x) }", "float(b,4); float(b,5)", 11},
       {"(float[b,n,64] x) => (p, q) <int64[2] s = {1, 2}> { t = Shape(x) p, q = Split(t, s) }",
        "int64(1) [b]; int64(2) [n,64]"},
+      // Where a part begins isn't known after one of unknown size.
+      {"(float[5,7,2] x, int64[1] k) => (p, q) <int64[1] two = {2}>"
+       "{ s = Concat<axis = 0>(k, two) t = Shape(x) p, q = Split(t, s) }",
+       "int64(?0); int64(2)"},
+      {"(float[5] x) => (p, q, r, s) { p, q, r, s = Split<num_outputs = 4>(x) }",
+       "float(2); float(2); float(1); float(0)"},
   });
 }
 

@@ -150,6 +150,18 @@ TEST(InferProducts, Generators) {
   });
 }
 
+// The shapes of ONNX's reference, where its schema's rule differs.
+TEST(InferProducts, FramesOfASpectrum) {
+  check({
+      {"(float[2,8,1] x) => (y) <int64 step = {2}, int64 n = {4}> { y = STFT(x, step, , n) }", "float(2,3,3,2)"},
+      {"(float[b,7,1] x, float[4] w) => (y) <int64 step = {3}> { y = STFT<onesided = 0>(x, step, w) }",
+       "float(b,2,4,2)"},
+      {"(float[b,n,1] x, float[4] w, int64 step) => (y) { y = STFT(x, step, w) }", "float(b,?0,3,2)"},
+      {"(float[2,8,1] x) => (y) <int64 step = {0}, int64 n = {4}> { y = STFT(x, step, , n) }",
+       "invalid: node of 'y' (STFT): a step of 0"},
+  });
+}
+
 TEST(InferProducts, OperatorsWithoutARuleGoByTheirSchema) {
   check({
       {"(float[b,4,n,m] x) => (y) { y = DepthToSpace<blocksize = 2>(x) }", "float(b,1,?0,?1)"},
