@@ -13,7 +13,7 @@ set_target_properties(attune_shared PROPERTIES OUTPUT_NAME attune EXPORT_NAME at
 foreach(part ${parts})
   target_sources(attune_shared PRIVATE $<TARGET_OBJECTS:${part}>)
 endforeach()
-target_link_libraries(attune_shared PRIVATE attune_onnx DNNL::dnnl OpenMP::OpenMP_CXX PkgConfig::hwy PkgConfig::libzip
+target_link_libraries(attune_shared PRIVATE attune_onnx DNNL::dnnl OpenMP::OpenMP_CXX PkgConfig::hwy PkgConfig::re2 PkgConfig::libzip
   PkgConfig::icu PkgConfig::pangocairo PkgConfig::sndfile PkgConfig::soxr PkgConfig::zlib PkgConfig::png PkgConfig::turbojpeg sentencepiece
   nlohmann_json::nlohmann_json fmt::fmt)
 target_compile_features(attune_shared PUBLIC cxx_std_20)
