@@ -1,8 +1,8 @@
 // Constant and ConstantOfShape.
-#include <cstring>
 
 #include "ops/op.h"
 #include "ops/support/elements.h"
+#include "ops/support/packed_types.h"
 #include "ops/support/prepare.h"
 
 namespace attune {
@@ -40,21 +40,20 @@ class ConstantOfShapeKernel final : public Kernel {
   }
 
   void run(KernelCall& call) const override {
-    Tensor& out = call.output(0, value_.type(), read_integers(call, 0));
-    if (const int bits = element_bits(value_.type()); bits > 0 && bits < 8) {
-      fill_packed(out, bits);
+    const Shape shape = read_integers(call, 0);
+    if (is_packed(value_.type())) {
+      Tensor codes = Tensor::allocate(DataType::kUInt8, shape, call.pool());
+      std::fill_n(codes.mutable_data<uint8_t>(), codes.count(),
+                  spread_to_bytes(value_, call.pool()).data<uint8_t>()[0]);
+      call.set_output(0, pack_bytes(codes, value_.type(), call.pool()));
       return;
     }
+    Tensor& out = call.output(0, value_.type(), shape);
     dispatch_width(value_.type(),
                    [&]<class T>() { std::fill_n(mutable_elements<T>(out), out.count(), elements<T>(value_)[0]); });
   }
 
  private:
-  void fill_packed(Tensor& out, int bits) const {
-    unsigned byte = static_cast<unsigned>(value_.raw()[0]) & ((1u << bits) - 1);
-    for (; bits < 8; bits *= 2) byte |= byte << bits;
-    std::memset(out.mutable_raw(), static_cast<int>(byte), out.bytes());
-  }
   Tensor value_;
 };
 

@@ -26,7 +26,7 @@ using UnaryRow = void (*)(const std::byte* in, std::byte* out, size_t n, const P
 using BinaryRow = void (*)(const std::byte* a, size_t a_step, const std::byte* b, size_t b_step, std::byte* out,
                            size_t n);
 
-inline constexpr size_t kDataTypes = 27;
+inline constexpr size_t kDataTypes = static_cast<size_t>(DataType::kFloat6E3M2) + 1;  // the last
 
 // A function per input element type; null where there is none.
 template <class Row>
@@ -34,8 +34,11 @@ struct RowTable {
   std::array<Row, kDataTypes> rows{};
   DataType result = DataType::kUndefined;  // undefined: as the inputs
 
-  constexpr Row operator[](DataType type) const { return rows[static_cast<size_t>(type)]; }
-  constexpr Row& operator[](DataType type) { return rows[static_cast<size_t>(type)]; }
+  constexpr Row operator[](DataType type) const {
+    const auto i = static_cast<size_t>(type);
+    return i < rows.size() ? rows[i] : nullptr;
+  }
+  constexpr Row& operator[](DataType type) { return rows.at(static_cast<size_t>(type)); }
 };
 using UnaryTable = RowTable<UnaryRow>;
 using BinaryTable = RowTable<BinaryRow>;

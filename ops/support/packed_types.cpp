@@ -4,33 +4,15 @@
 #include <vector>
 
 #include "ops/evaluate.h"
+#include "ops/support/small_types.h"
 
 namespace attune {
-namespace {
-
-// Elements are stored in one stream of bits, low bits first; those of 6 bits may lie in two bytes.
-struct BitPosition {
-  BitPosition(int64_t element, int bits)
-      : byte(static_cast<size_t>(element * bits / 8)), shift(static_cast<unsigned>(element * bits % 8)) {}
-  bool crosses(int bits) const { return shift + static_cast<unsigned>(bits) > 8; }
-  size_t byte;
-  unsigned shift;
-};
-
-}  // namespace
-
 Tensor spread_to_bytes(const Tensor& packed, BufferPool* pool) {
   const int bits = element_bits(packed.type());
-  const unsigned mask = (1U << bits) - 1;
   Tensor out = Tensor::allocate(DataType::kUInt8, packed.shape(), pool);
   const auto* from = reinterpret_cast<const uint8_t*>(packed.raw());
   auto* to = out.mutable_data<uint8_t>();
-  for (int64_t i = 0; i < packed.count(); ++i) {
-    const BitPosition at(i, bits);
-    unsigned code = from[at.byte] >> at.shift;
-    if (at.crosses(bits)) code |= static_cast<unsigned>(from[at.byte + 1]) << (8 - at.shift);
-    to[i] = static_cast<uint8_t>(code & mask);
-  }
+  for (int64_t i = 0; i < packed.count(); ++i) to[i] = packed_element(from, i, bits);
   return out;
 }
 
@@ -40,11 +22,7 @@ Tensor pack_bytes(const Tensor& bytes, DataType type, BufferPool* pool) {
   const auto* from = bytes.data<uint8_t>();
   auto* to = reinterpret_cast<uint8_t*>(out.mutable_raw());
   std::fill_n(to, out.bytes(), uint8_t{0});
-  for (int64_t i = 0; i < bytes.count(); ++i) {
-    const BitPosition at(i, bits);
-    to[at.byte] = static_cast<uint8_t>(to[at.byte] | from[i] << at.shift);
-    if (at.crosses(bits)) to[at.byte + 1] = static_cast<uint8_t>(from[i] >> (8 - at.shift));
-  }
+  for (int64_t i = 0; i < bytes.count(); ++i) set_packed_element(to, i, bits, from[i]);
   return out;
 }
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/kernel.h"
+
 namespace attune {
 namespace {
 
@@ -27,12 +29,18 @@ Format format_of(DataType type) {
       return {2, 15, 0x7b, 0x7c, 0x7e, true, true};
     case DataType::kFloat8E5M2FNUZ:
       return {2, 16, 0x7f, 0, 0x80, false, false};
+    case DataType::kFloat6E2M3:
+      return {3, 1, 0x1f, 0, 0, true, true};
+    case DataType::kFloat6E3M2:
+      return {2, 3, 0x1f, 0, 0, true, true};
+    case DataType::kFloat4E2M1:
+      return {1, 1, 0x07, 0, 0, true, true};
     default:
-      return {1, 1, 0x07, 0, 0, true, true};  // float4e2m1
+      fail_type(type);
   }
 }
 
-uint8_t sign_bit(DataType type) { return type == DataType::kFloat4E2M1 ? 0x08 : 0x80; }
+uint8_t sign_bit(DataType type) { return static_cast<uint8_t>(1 << (element_bits(type) - 1)); }
 
 double magnitude_of(const Format& f, unsigned code) {
   const int exponent = static_cast<int>(code >> f.mantissa_bits);
@@ -64,7 +72,7 @@ uint8_t encode_e8m0(double value, const SmallFloatRounding& rounding) {
 
 bool is_small_float(DataType type) noexcept { return is_float(type) && element_bits(type) <= 8; }
 
-float decode_small_float(DataType type, uint8_t code) noexcept {
+float decode_small_float(DataType type, uint8_t code) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   if (type == DataType::kFloat8E8M0) return code == 255 ? kNan : static_cast<float>(std::ldexp(1.0, int{code} - 127));
   const Format f = format_of(type);
@@ -80,7 +88,7 @@ float decode_small_float(DataType type, uint8_t code) noexcept {
   return static_cast<float>(code & sign ? -value : value);
 }
 
-uint8_t encode_small_float(DataType type, double value, const SmallFloatRounding& rounding) noexcept {
+uint8_t encode_small_float(DataType type, double value, const SmallFloatRounding& rounding) {
   if (type == DataType::kFloat8E8M0) return encode_e8m0(value, rounding);
   const Format f = format_of(type);
   const auto sign = static_cast<uint8_t>(std::signbit(value) ? sign_bit(type) : 0);
@@ -90,7 +98,7 @@ uint8_t encode_small_float(DataType type, double value, const SmallFloatRounding
   };
   const auto nan = [&] { return f.signed_nan ? static_cast<uint8_t>(f.nan | sign) : f.nan; };
   if (std::isnan(value)) return f.nan ? nan() : sign_bit(type);
-  // float4 has neither infinity nor NaN: it always saturates.
+  // float6 and float4 have neither infinity nor NaN: they always saturate.
   const auto too_large = [&]() -> uint8_t {
     if (rounding.saturate || !f.nan) return static_cast<uint8_t>(f.largest | sign);
     return f.infinity ? static_cast<uint8_t>(f.infinity | sign) : nan();

@@ -15,9 +15,9 @@ Call cast_to(DataType type, bool saturate = true) {
 
 TEST(Cast, SmallIntegersSurviveEveryPairOfTypes) {
   std::vector<DataType> types = numeric_types();
-  for (const DataType type :
-       {DataType::kFloat8E4M3FN, DataType::kFloat8E4M3FNUZ, DataType::kFloat8E5M2, DataType::kFloat8E5M2FNUZ,
-        DataType::kFloat4E2M1, DataType::kInt4, DataType::kUInt4, DataType::kUInt2})
+  for (const DataType type : {DataType::kFloat8E4M3FN, DataType::kFloat8E4M3FNUZ, DataType::kFloat8E5M2,
+                              DataType::kFloat8E5M2FNUZ, DataType::kFloat6E2M3, DataType::kFloat6E3M2,
+                              DataType::kFloat4E2M1, DataType::kInt4, DataType::kUInt4, DataType::kUInt2})
     types.push_back(type);
   for (const DataType from : types) {
     for (const DataType to : types) {
@@ -76,8 +76,9 @@ TEST(Cast, Float8RoundsSaturatesAndHasItsSpecialValues) {
     const double over = row.infinity ? kInfinity : kNan;
     EXPECT_EQ(difference(back(false), floats({5}, {over, -over, kNan, 0, row.largest})), "") << name(row.type);
   }
-  for (const DataType type : {DataType::kFloat8E4M3FN, DataType::kFloat8E4M3FNUZ, DataType::kFloat8E5M2,
-                              DataType::kFloat8E5M2FNUZ, DataType::kFloat8E8M0, DataType::kFloat4E2M1}) {
+  for (const DataType type :
+       {DataType::kFloat8E4M3FN, DataType::kFloat8E4M3FNUZ, DataType::kFloat8E5M2, DataType::kFloat8E5M2FNUZ,
+        DataType::kFloat8E8M0, DataType::kFloat6E2M3, DataType::kFloat6E3M2, DataType::kFloat4E2M1}) {
     const int codes = 1 << element_bits(type);
     for (int code = 0; code < codes; ++code) {
       const float value = decode_small_float(type, static_cast<uint8_t>(code));
@@ -85,6 +86,24 @@ TEST(Cast, Float8RoundsSaturatesAndHasItsSpecialValues) {
       EXPECT_EQ(encode_small_float(type, value, {.saturate = false}), code) << name(type) << " " << value;
     }
   }
+}
+
+// The values of ONNX's reference (ml_dtypes), which are those of OCP's microscaling formats.
+TEST(Cast, Float6RoundsToEvenAndSaturates) {
+  const std::vector<double> x{7.5, -7.5, 7.75, 1e9, -kInfinity, kNan, 0.0625, 0.03, 0.07, 3.3, 5.25, 28, 30, 1.0625};
+  const auto rounded = [&](DataType type) {
+    return run(cast_to(DataType::kFloat), {run(cast_to(type), {floats({14}, x)})});
+  };
+  EXPECT_EQ(difference(rounded(DataType::kFloat6E2M3),
+                       floats({14}, {7.5, -7.5, 7.5, 7.5, -7.5, 0, 0, 0, 0.125, 3.25, 5, 7.5, 7.5, 1})),
+            "");
+  EXPECT_EQ(difference(rounded(DataType::kFloat6E3M2),
+                       floats({14}, {8, -8, 8, 28, -28, 0, 0.0625, 0, 0.0625, 3.5, 5, 28, 28, 1})),
+            "");
+  const Call quantize{"QuantizeLinear", {{"output_dtype", static_cast<int64_t>(DataType::kFloat6E2M3)}}};
+  const Tensor codes = run(quantize, {floats({3}, {15, -5, 3}), floats({}, {2})});
+  EXPECT_EQ(codes.bytes(), 3u);
+  EXPECT_EQ(difference(run({"DequantizeLinear"}, {codes, floats({}, {2})}), floats({3}, {15, -5, 3})), "");
 }
 
 TEST(Cast, PackedTypes) {

@@ -40,5 +40,15 @@ TEST(Comparison, NanBoolAndStrings) {
   EXPECT_EQ(difference(run({"Equal"}, {words, one}), bools({2, 2}, {0, 1, 1, 0})), "");
 }
 
+// Also those whose number is the largest.
+TEST(Comparison, TypesWithoutARowAreRefused) {
+  for (const DataType type : {DataType::kFloat8E4M3FN, DataType::kInt4, DataType::kInt2, DataType::kFloat4E2M1,
+                              DataType::kFloat6E2M3, DataType::kFloat6E3M2}) {
+    const Tensor x = make(type, {2}, {0, 1});
+    for (const char* op : {"Equal", "Less", "Add", "Neg"})
+      EXPECT_NE(failure({op}, op == std::string("Neg") ? std::vector{x} : std::vector{x, x}), "") << op << name(type);
+  }
+}
+
 }  // namespace
 }  // namespace attune::testing

@@ -36,5 +36,14 @@ TEST(ConstantOfShape, HostileShapesAreErrors) {
   EXPECT_THAT(failure({"ConstantOfShape"}, {floats({1}, {2})}), ::testing::HasSubstr("int32 or int64"));
 }
 
+TEST(ConstantOfShape, FillsEveryPackedWidth) {
+  for (const DataType type : {DataType::kInt2, DataType::kUInt4, DataType::kFloat4E2M1, DataType::kFloat6E2M3})
+    for (const int64_t count : {1, 4, 7})
+      EXPECT_EQ(difference(run({"ConstantOfShape", {{"value", make(type, {1}, {1})}}}, {ints({count})}),
+                           make(type, {count}, std::vector<double>(static_cast<size_t>(count), 1))),
+                "")
+          << name(type) << ' ' << count;
+}
+
 }  // namespace
 }  // namespace attune::testing
