@@ -3,6 +3,7 @@
 
 #include "ops/op.h"
 #include "ops/support/activations.h"
+#include "ops/support/prepare.h"
 
 namespace attune {
 namespace {
@@ -122,6 +123,18 @@ constexpr UnaryTable kShrink = unary_table<ShrinkFunction, void, float, double, 
 constexpr BinaryTable kPRelu =
     binary_table<PReluFunction, void, float, double, Float16, BFloat16, int32_t, int64_t, uint32_t, uint64_t>();
 
+// The slope is spread over x, not x over the slope.
+class PReluKernel final : public Kernel {
+ public:
+  explicit PReluKernel(const KernelContext&) {}
+  void run(KernelCall& call) const override {
+    const Shape &x = call.input(0).shape(), &slope = call.input(1).shape();
+    if (broadcast(x, slope) != x) fail_input(1, "a shape that is spread over " + x.to_string(), slope.to_string());
+    run_binary(call, kPRelu);
+  }
+  std::string implementation() const override { return "elementwise"; }
+};
+
 // A function with attributes (names and defaults of alpha and beta).
 template <const UnaryTable& kTable>
 std::unique_ptr<Kernel> parametric(const KernelContext& context, float alpha, float beta = 0) {
@@ -170,7 +183,7 @@ std::vector<OpDef> ops_in_activation() {
       {"", "Mish", 18, prepare_unary<kMish>},
       {"", "Gelu", 20, prepare_gelu},
       {"", "Shrink", 9, prepare_shrink},
-      {"", "PRelu", 7, prepare_binary<kPRelu>},
+      {"", "PRelu", 7, prepare<PReluKernel>},
   };
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/op.h"
+#include "ops/support/counts.h"
 #include "ops/support/float_tensor.h"
 #include "ops/support/parallel_items.h"
 #include "ops/support/prepare.h"
@@ -16,11 +17,6 @@ namespace {
 int64_t channels_of(const Tensor& x, size_t least_rank = 2) {
   if (x.rank() < least_rank) fail_input(0, fmt::format("rank {} at least", least_rank), x.shape().to_string());
   return x.dim(1);
-}
-
-void expect_count(KernelCall& call, size_t input, int64_t count) {
-  if (call.input(input).count() != count)
-    fail_input(input, fmt::format("{} values", count), call.input(input).shape().to_string());
 }
 
 // X, scale, B, mean, variance. In training mode the batch's own statistics count, and outputs 1 and 2 are the running
@@ -42,7 +38,7 @@ class BatchNormalizationKernel : public FloatKernel<BatchNormalizationKernel> {
     const Tensor& x = call.input(0);
     // A vector is a batch of one channel.
     const int64_t channels = x.rank() == 1 ? 1 : channels_of(x);
-    for (size_t i = 1; i <= 4; ++i) expect_count(call, i, channels);
+    for (size_t i = 1; i <= 4; ++i) expect_count(call.input(i), i, channels);
     const FloatView<T> in(x, call.pool()), scale(call.input(1), call.pool()), bias(call.input(2), call.pool()),
         old_mean(call.input(3), call.pool()), old_variance(call.input(4), call.pool());
     FloatResult<T> y(call, 0, x.type(), x.shape());
@@ -70,7 +66,7 @@ class BatchNormalizationKernel : public FloatKernel<BatchNormalizationKernel> {
   static void batch_statistics(const T* x, int64_t planes, int64_t size, std::vector<T>& mean,
                                std::vector<T>& variance) {
     const auto channels = static_cast<int64_t>(mean.size());
-    const auto count = static_cast<double>(planes / channels * size);
+    const auto count = static_cast<double>(channels ? planes / channels * size : 0);
     for (int64_t c = 0; c < channels; ++c) {
       const auto sum = [&](auto&& f) {
         double total = 0;
@@ -117,8 +113,8 @@ class GroupNormalizationKernel : public FloatKernel<GroupNormalizationKernel<kIn
     if (groups < 1 || channels % groups != 0)
       fail_input(0, fmt::format("channels in {} groups", groups), x.shape().to_string());
     const int64_t scales = scale_per_group_ ? groups : channels;
-    expect_count(call, 1, scales);
-    expect_count(call, 2, scales);
+    expect_count(call.input(1), 1, scales);
+    expect_count(call.input(2), 2, scales);
     const FloatView<T> in(x, call.pool()), scale(call.input(1), call.pool()), bias(call.input(2), call.pool());
     FloatResult<T> y(call, 0, x.type(), x.shape());
     const int64_t rows = x.dim(0) * groups, n = rows ? x.count() / rows : 0, each = channels / groups;
@@ -240,7 +236,7 @@ class LrnKernel : public FloatKernel<LrnKernel> {
     const int64_t channels = channels_of(x, 3), plane = x.shape().count(2, x.rank());
     const FloatView<T> in(x, call.pool());
     FloatResult<T> y(call, 0, x.type(), x.shape());
-    parallel_items(x.dim(0) * channels, plane * size_, [&](int64_t begin, int64_t end) {
+    parallel_items(x.dim(0) * channels, plane * std::min(size_, channels), [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         const int64_t c = p % channels, first = p - c;
         const int64_t low = std::max<int64_t>(0, c - (size_ - 1) / 2), high = std::min(channels - 1, c + size_ / 2);

@@ -33,6 +33,9 @@ class ConvTransposeKernel : public FloatKernel<ConvTransposeKernel> {
              {},
              {},
              x};
+    expect_positive(w.kernel, "kernel sizes");
+    expect_positive(w.stride, "strides");
+    expect_positive(w.dilation, "dilations");
     const Shape extra = WindowAttributes::spread(output_padding_, "output_padding", rank, 0);
     const Shape pads = WindowAttributes::spread(attributes_.pads, "pads", 2 * rank, 0);
     w.pad_begin.resize(rank, 0);

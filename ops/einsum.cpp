@@ -105,6 +105,11 @@ Labelled sum_others(const Labelled& t, const Labels& kept, BufferPool* pool) {
   return contiguous(sums, first);
 }
 
+// Of a label that both have: 1 is spread over the other's size (which may be 0).
+int64_t common_size(const Labelled& a, const Labelled& b, int label) {
+  return a.size(label) == 1 ? b.size(label) : a.size(label);
+}
+
 class EinsumKernel : public Kernel {
  public:
   explicit EinsumKernel(const KernelContext& context) : equation_(context.node().attr_string("equation", "")) {}
@@ -165,12 +170,12 @@ class EinsumKernel : public Kernel {
 
     Shape sizes;
     Labels labels;
-    for (const int label : batch) sizes.push_back(std::max(a.size(label), b.size(label)));
+    for (const int label : batch) sizes.push_back(common_size(a, b, label));
     for (const int label : rows) sizes.push_back(a.size(label));
     for (const int label : columns) sizes.push_back(b.size(label));
     for (const Labels* l : {&batch, &rows, &columns}) labels.insert(labels.end(), l->begin(), l->end());
     Shape inner_sizes;
-    for (const int label : inner) inner_sizes.push_back(std::max(a.size(label), b.size(label)));
+    for (const int label : inner) inner_sizes.push_back(common_size(a, b, label));
 
     Tensor y = Tensor::allocate(a.tensor.type(), sizes, pool);
     if (y.type() == DataType::kFloat) {

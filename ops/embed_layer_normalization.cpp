@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "ops/op.h"
+#include "ops/support/counts.h"
 #include "ops/support/float_tensor.h"
 #include "ops/support/parallel_items.h"
 #include "ops/support/prepare.h"
@@ -32,6 +33,9 @@ class EmbedLayerNormalizationKernel : public Kernel {
       fail_input(kSegments, ids.shape().to_string(), call.input(kSegments).shape().to_string());
     if (position.ids.empty() && length > position.rows)
       fail_input(kIds, fmt::format("at most {} positions", position.rows), ids.shape().to_string());
+    expect_count(call.input(kGamma), kGamma, n);
+    expect_count(call.input(kBeta), kBeta, n);
+    if (call.has(kMask)) expect_count(call.input(kMask), kMask, batch * length);
     const FloatView<float> gamma(call.input(kGamma), call.pool()), beta(call.input(kBeta), call.pool());
     const Shape shape{batch, length, n};
     FloatResult<float> y(call, 0, words.type(), shape), sum;
@@ -84,7 +88,7 @@ class EmbedLayerNormalizationKernel : public Kernel {
     for (int64_t b = 0; b < batch; ++b) {
       int32_t ones = 0;
       for (int64_t t = 0; t < length && !mask.empty(); ++t)
-        ones += mask.at(static_cast<size_t>(b * length + t)) == 1 ? 1 : 0;
+        ones += mask[static_cast<size_t>(b * length + t)] == 1 ? 1 : 0;
       index.mutable_data<int32_t>()[b] = ones;
     }
   }

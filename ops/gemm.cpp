@@ -21,7 +21,7 @@ std::function<float(float)> fused_activation(const Node& node) {
                                                                                   : 1.0F);
   const float beta = node.attr_float("activation_beta", 0.5F);
   if (kind.empty()) return {};
-  if (kind == "Relu") return [](float x) { return x > 0 ? x : x - x; };
+  if (kind == "Relu") return [](float x) { return x < 0 ? 0.0F : x; };
   if (kind == "LeakyRelu") return [alpha](float x) { return x >= 0 ? x : alpha * x; };
   if (kind == "Tanh") return [](float x) { return std::tanh(x); };
   if (kind == "Sigmoid") return [](float x) { return 1.0F / (1.0F + std::exp(-x)); };

@@ -3,6 +3,8 @@
 // SkipSimplifiedLayerNormalization.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "ops/op.h"
@@ -56,8 +58,8 @@ class NormalizationKernel : public FloatKernel<NormalizationKernel> {
     const size_t ones = static_cast<size_t>(
         std::find_if(t->shape().begin(), t->shape().end(), [](int64_t s) { return s != 1; }) - t->shape().begin());
     const Shape significant = t->shape().last(t->rank() - ones);
-    const bool suffix = significant.rank() <= shape.rank() && significant == shape.last(significant.rank()) &&
-                        significant.count() % std::max<int64_t>(n, 1) == 0 && significant.count() > 0;
+    const bool suffix = significant.rank() <= shape.rank() && significant == shape.last(significant.rank()) && n > 0 &&
+                        significant.count() % n == 0 && significant.count() > 0;
     if (suffix) return {FloatView<T>(*t, call.pool()), significant.count() / n};
     return within([&] { return fmt::format("input {}", i); },
                   [&]() -> std::pair<FloatView<T>, int64_t> {
@@ -89,7 +91,7 @@ class NormalizationKernel : public FloatKernel<NormalizationKernel> {
     if (wanted(call, form_.sum)) sum = FloatResult<T>(call, form_.sum, type, shape);
     if (wanted(call, form_.mean)) mean = FloatResult<T>(call, form_.mean, statistics_type_, statistics_shape);
     if (wanted(call, form_.inverse)) inverse = FloatResult<T>(call, form_.inverse, statistics_type_, statistics_shape);
-    if (o.n > 0)
+    if (o.n > 0) {
       parallel_items(o.rows, 4 * o.n, [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
           const RowStatistics<T> s = compute_row(o, r, y.data() + r * o.n, sum ? sum.data() + r * o.n : nullptr);
@@ -97,6 +99,11 @@ class NormalizationKernel : public FloatKernel<NormalizationKernel> {
           if (inverse) inverse.data()[r] = s.inverse;
         }
       });
+    } else {
+      // The mean of nothing.
+      for (FloatResult<T>* statistics : {&mean, &inverse})
+        if (*statistics) std::fill_n(statistics->data(), o.rows, std::numeric_limits<T>::quiet_NaN());
+    }
     y.store(call);
     sum.store(call);
     mean.store(call);

@@ -46,7 +46,7 @@ class PadKernel final : public Kernel {
       if (__builtin_add_overflow(shape[i], before[i], &shape[i]) ||
           __builtin_add_overflow(shape[i], after[i], &shape[i]))
         throw Error(Error::Kind::kLimit, fmt::format("pads of {} and {}", before[i], after[i]));
-      if (shape[i] < 0)
+      if (before[i] < -in.dim(i) || after[i] < -in.dim(i) || shape[i] < 0)
         throw Error(Error::Kind::kInvalidArgument,
                     fmt::format("pads {} and {} take more than axis {} has ({})", before[i], after[i], i, in.dim(i)));
       if (in.dim(i) == 0 && shape[i] > 0 && mode_ != Mode::kConstant)

@@ -8,6 +8,7 @@
 #include "ops/support/float_tensor.h"
 #include "ops/support/parallel_items.h"
 #include "ops/support/prepare.h"
+#include "ops/support/quantized.h"
 #include "ops/support/window.h"
 
 namespace attune {
@@ -28,7 +29,7 @@ Shape kernel_shape(const std::vector<int64_t>& kernel, const Shape& in) {
   if (kernel.size() != in.rank())
     throw Error(Error::Kind::kInvalidModel,
                 fmt::format("kernel_shape: expected {} values, got {}", in.rank(), kernel.size()));
-  return Shape(std::span(kernel));
+  return WindowAttributes::spread(kernel, "kernel_shape", in.rank(), 1);
 }
 
 class MaxPoolKernel : public Kernel {
@@ -40,7 +41,7 @@ class MaxPoolKernel : public Kernel {
 
   void run(KernelCall& call) const override {
     const Tensor& x = call.input(0);
-    if (x.type() == DataType::kInt8 || x.type() == DataType::kUInt8) {
+    if (is_int8(x.type())) {
       dispatch<int8_t, uint8_t>(x.type(), [&]<class T>() {
         Tensor y = Tensor::allocate(x.type(), with_channels(x, window(x).out), call.pool());
         compute<T>(call, x, x.data<T>(), y.mutable_data<T>());
@@ -80,7 +81,9 @@ class MaxPoolKernel : public Kernel {
             if (where < 0 || v > best || v != v) best = v, where = i;
           });
           out[p * positions + o] = best;
-          if (indices) indices[p * positions + o] = p * size + (column_major_ ? transposed(w.in, where) : where);
+          // A window with nothing but padding has no index.
+          if (indices)
+            indices[p * positions + o] = where < 0 ? -1 : p * size + (column_major_ ? transposed(w.in, where) : where);
         });
     });
   }
@@ -216,6 +219,8 @@ class MaxUnpoolKernel : public FloatKernel<MaxUnpoolKernel> {
     if (!(indices.shape() == x.shape())) fail_input(1, x.shape().to_string(), indices.shape().to_string());
     const Shape kernel = kernel_shape(kernel_, in),
                 stride = WindowAttributes::spread(strides_, "strides", in.rank(), 1);
+    expect_positive(kernel, "kernel sizes");
+    expect_positive(stride, "strides");
     const Shape pads = WindowAttributes::spread(pads_, "pads", 2 * in.rank(), 0);
     Shape inferred = in;
     for (size_t i = 0; i < in.rank(); ++i)

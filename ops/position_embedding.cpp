@@ -101,7 +101,9 @@ class PositionEmbeddingKernel final : public Kernel {
     const Tensor& x = call.input(0);
     const int64_t width = x.dim(x.rank() - 1), count = x.shape().count(0, x.rank() - 1);
     const T* table = nullptr;
-    if (!table_) {
+    if (table_) {
+      if (std::is_same_v<T, double>) fail_type(x.type());  // what is stored is of float
+    } else {
       expect_type(call.input(1), 1, x.type());
       table = call.input(1).data<T>();
     }
@@ -126,7 +128,6 @@ class PositionEmbeddingKernel final : public Kernel {
         } else if constexpr (std::is_same_v<T, float>) {
           scale_and_add(states, scale_, added ? added : stored.data(), sum, width);
         } else {
-          if (!added) fail_type(x.type());
           scale_and_add(states, C{scale_}, added, sum, width);
         }
       }

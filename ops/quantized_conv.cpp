@@ -4,22 +4,16 @@
 #include <cmath>
 
 #include "ops/op.h"
+#include "ops/support/counts.h"
 #include "ops/support/float_tensor.h"
 #include "ops/support/int8_product.h"
 #include "ops/support/parallel_items.h"
 #include "ops/support/prepare.h"
+#include "ops/support/quantized.h"
 #include "ops/support/window.h"
 
 namespace attune {
 namespace {
-
-bool is_int8(DataType type) { return type == DataType::kInt8 || type == DataType::kUInt8; }
-
-std::vector<int32_t> zero_points(const Tensor* t) {
-  if (!t) return {0};
-  const auto values = t->to_int64();
-  return {values.begin(), values.end()};
-}
 
 class IntegerConv {
  public:
@@ -33,16 +27,21 @@ class IntegerConv {
   // int32 (N, O, spatial...): the sums over (x - x_zero) (w - w_zero).
   Tensor run(KernelCall& call, const Operands& at) const {
     const Tensor &x = call.input(at.x), &w = call.input(at.w);
-    if (!is_int8(x.type())) fail_input(at.x, "int8 or uint8", name(x.type()));
-    if (!is_int8(w.type())) fail_input(at.w, "int8 or uint8", name(w.type()));
+    expect_int8(x, at.x);
+    expect_int8(w, at.w);
     if (x.rank() < 3) fail_input(at.x, "rank 3 at least", x.shape().to_string());
     if (w.rank() != x.rank() || groups_ < 1 || w.dim(0) % groups_ != 0 || w.dim(1) * groups_ != x.dim(1))
       fail_input(at.w, fmt::format("weights for {} channels in {} groups", x.dim(1), groups_), w.shape().to_string());
-    const std::vector<int32_t> x_zero = zero_points(call.optional_input(at.x_zero)),
-                               w_zero = zero_points(call.optional_input(at.w_zero));
-    if (x_zero.size() != 1) fail_input(at.x_zero, "a scalar", "several values");
-    if (w_zero.size() != 1 && static_cast<int64_t>(w_zero.size()) != w.dim(0))
-      fail_input(at.w_zero, fmt::format("1 or {} values", w.dim(0)), std::to_string(w_zero.size()));
+    const Tensor *x_zero_tensor = call.optional_input(at.x_zero), *w_zero_tensor = call.optional_input(at.w_zero);
+    if (x_zero_tensor) {
+      expect_one(*x_zero_tensor, at.x_zero);
+      expect_type(*x_zero_tensor, at.x_zero, x.type());
+    }
+    if (w_zero_tensor) {
+      expect_one_or(*w_zero_tensor, at.w_zero, w.dim(0));
+      expect_type(*w_zero_tensor, at.w_zero, w.type());
+    }
+    const std::vector<int32_t> x_zero = zero_points(x_zero_tensor), w_zero = zero_points(w_zero_tensor);
     const Window window = make_window(attributes_, x.shape().last(x.rank() - 2), w.shape().last(w.rank() - 2));
     Shape shape{x.dim(0), w.dim(0)};
     for (const int64_t size : window.out) shape.push_back(size);
@@ -111,18 +110,19 @@ class QLinearConvKernel : public Kernel {
   explicit QLinearConvKernel(const KernelContext& context) : conv_(context) {}
 
   void run(KernelCall& call) const override {
+    const Tensor& zero = call.input(7);
+    expect_int8(zero, 7);
+    for (const size_t i : {1, 6, 7}) expect_one(call.input(i), i);
+    const Tensor* bias = call.optional_input(8);
+    if (bias) expect_type(*bias, 8, DataType::kInt32);
     const Tensor sums = conv_.run(call, {.x = 0, .x_zero = 2, .w = 3, .w_zero = 5});
     const FloatView<float> x_scale(call.input(1), call.pool()), w_scale(call.input(4), call.pool()),
         y_scale(call.input(6), call.pool());
-    const Tensor* bias = call.optional_input(8);
     const int64_t channels = sums.dim(1), positions = sums.shape().count(2, sums.rank()),
                   scales = call.input(4).count();
-    if (bias && bias->count() != channels) fail_input(8, fmt::format("{} values", channels), bias->shape().to_string());
-    if (scales != 1 && scales != channels)
-      fail_input(4, fmt::format("1 or {} scales", channels), call.input(4).shape().to_string());
-    const Tensor& zero = call.input(7);
-    if (!is_int8(zero.type())) fail_input(7, "int8 or uint8", name(zero.type()));
-    const auto y_zero = static_cast<float>(zero.to_int64().at(0));
+    if (bias) expect_count(*bias, 8, channels);
+    expect_one_or(call.input(4), 4, channels);
+    const auto y_zero = static_cast<float>(zero_points(&zero)[0]);
     const float low = zero.type() == DataType::kInt8 ? -128.0F : 0.0F;
     Tensor& y = call.output(0, zero.type(), sums.shape());
     const int32_t* from = sums.data<int32_t>();
@@ -134,7 +134,7 @@ class QLinearConvKernel : public Kernel {
         const int32_t b = bias ? bias->data<int32_t>()[c] : 0;
         for (int64_t p = i * positions; p < (i + 1) * positions; ++p) {
           const float v = std::nearbyint(static_cast<float>(from[p] + b) * scale) + y_zero;
-          to[p] = static_cast<uint8_t>(static_cast<int32_t>(std::clamp(v, low, low + 255.0F)));
+          to[p] = to_code(v, low);
         }
       }
     });

@@ -4,22 +4,46 @@
 #include <cmath>
 
 #include "ops/op.h"
+#include "ops/support/counts.h"
 #include "ops/support/dynamic_quantize.h"
 #include "ops/support/float_tensor.h"
 #include "ops/support/int8_product.h"
 #include "ops/support/parallel_items.h"
 #include "ops/support/product.h"
+#include "ops/support/quantized.h"
 
 namespace attune {
 namespace {
 
-bool is_int8(DataType type) { return type == DataType::kInt8 || type == DataType::kUInt8; }
+// The sizes of a product as MatMul has them: operands of rank 1 count as a row or a column, batch axes broadcast.
+struct Sizes {
+  Sizes(const Tensor& a, const Tensor& b) : x(a.shape()), w(b.shape()) {
+    if (a.rank() == 0 || b.rank() == 0) fail_sizes(a, b);
+    if (a.rank() == 1) x.insert(0, 1);
+    if (b.rank() == 1) w.push_back(1);
+    m = x[x.rank() - 2];
+    k = x.back();
+    n = w.back();
+    if (w[w.rank() - 2] != k) fail_sizes(a, b);
+    batch = broadcast_batch(x, w);
+    result = batch;
+    if (a.rank() > 1) result.push_back(m);
+    if (b.rank() > 1) result.push_back(n);
+  }
+  int64_t x_rows() const { return x.count(0, x.rank() - 1); }     // of the left operand
+  int64_t w_batches() const { return w.count(0, w.rank() - 2); }  // of the right one
+  int64_t rows() const { return batch.count() * m; }              // of the result
 
-std::vector<int32_t> zero_points(const Tensor* t) {
-  if (!t) return {0};
-  const auto values = t->to_int64();
-  return {values.begin(), values.end()};
-}
+  Shape x, w;  // the operands', with the axes added
+  Shape batch, result;
+  int64_t m, k, n;
+
+ private:
+  [[noreturn]] static void fail_sizes(const Tensor& a, const Tensor& b) {
+    throw Error(Error::Kind::kInvalidArgument,
+                fmt::format("{} can't be multiplied by {}", a.shape().to_string(), b.shape().to_string()));
+  }
+};
 
 // The integer product of the forms: operands of rank 1 at least, batch axes broadcast, weights packed once if constant.
 class IntegerMatMul {
@@ -37,52 +61,25 @@ class IntegerMatMul {
     size_t zero_input;
   };
 
-  // Shape of the result: as MatMul's.
-  static Shape result_shape(const Tensor& a, const Tensor& b) {
-    Shape x = a.shape(), w = b.shape();
-    if (a.rank() == 1) x.insert(0, 1);
-    if (b.rank() == 1) w.push_back(1);
-    Shape shape = broadcast_batch(x, w);
-    if (a.rank() > 1) shape.push_back(x[x.rank() - 2]);
-    if (b.rank() > 1) shape.push_back(w.back());
-    return shape;
-  }
-
-  void run(KernelCall& call, const Operand& a, const Operand& b, int32_t* y) const {
+  void run(KernelCall& call, const Sizes& s, const Operand& a, const Operand& b, int32_t* y) const {
     check(a);
     check(b);
-    Shape x = a.values.shape(), w = b.values.shape();
-    if (x.rank() == 1) x.insert(0, 1);
-    if (w.rank() == 1) w.push_back(1);
-    const int64_t k = x.back(), m = x[x.rank() - 2], n = w.back();
-    if (w[w.rank() - 2] != k)
-      throw Error(
-          Error::Kind::kInvalidArgument,
-          fmt::format("inner sizes differ: {} times {}", a.values.shape().to_string(), b.values.shape().to_string()));
     const Tensor xt = a.values.to_contiguous(call.pool()), wt = b.values.to_contiguous(call.pool());
     const std::vector<int32_t> x_zero = zero_points(a.zero), w_zero = zero_points(b.zero);
-    if (x_zero.size() != 1 && static_cast<int64_t>(x_zero.size()) != x.count(0, x.rank() - 1) &&
-        static_cast<int64_t>(x_zero.size()) != m)
-      fail_input(a.zero_input, fmt::format("1 or {} values", m), a.zero->shape().to_string());
-
-    if (w.count(0, w.rank() - 2) == 1) {
-      if (w_zero.size() != 1 && static_cast<int64_t>(w_zero.size()) != n)
-        fail_input(b.zero_input, fmt::format("1 or {} values", n), b.zero->shape().to_string());
-      const int64_t rows = x.count(0, x.rank() - 1);
-      const Int8Weights made = weights_ ? Int8Weights{} : Int8Weights::pack(wt.raw(), wt.type(), k, n);
-      product_.run(xt.raw(), xt.type(), rows, repeated(x_zero, rows), weights_ ? *weights_ : made, w_zero, y,
-                   call.pool());
-      return;
-    }
-    run_batch(call, xt, wt, x, w, x_zero, w_zero, y);
+    // One for each row of a matrix, or of all; one for each column likewise.
+    if (a.zero && a.zero->count() != s.x_rows()) expect_one_or(*a.zero, a.zero_input, s.m);
+    if (b.zero && b.zero->count() != s.w_batches() * s.n) expect_one_or(*b.zero, b.zero_input, s.n);
+    if (s.w_batches() != 1) return run_batch(call, xt, wt, s, x_zero, w_zero, y);
+    const Int8Weights made = weights_ ? Int8Weights{} : Int8Weights::pack(wt.raw(), wt.type(), s.k, s.n);
+    product_.run(xt.raw(), xt.type(), s.x_rows(), repeated(x_zero, s.x_rows()), weights_ ? *weights_ : made, w_zero, y,
+                 call.pool());
   }
 
   std::string implementation() const { return product_.implementation(); }
 
  private:
   static void check(const Operand& o) {
-    if (!is_int8(o.values.type())) fail_input(o.input, "int8 or uint8", name(o.values.type()));
-    if (o.values.rank() == 0) fail_input(o.input, "rank 1 at least", "a scalar");
+    expect_int8(o.values, o.input);
     if (o.zero && o.zero->type() != o.values.type())
       fail_input(o.zero_input, name(o.values.type()), name(o.zero->type()));
   }
@@ -97,33 +94,32 @@ class IntegerMatMul {
   // Zero points of matrix `batch` of a (rows of a, or columns of b, `width` each).
   static std::vector<int32_t> part(const std::vector<int32_t>& zero, int64_t batch, int64_t width) {
     const auto w = static_cast<size_t>(width);
-    if (zero.size() <= w) return zero;
+    if (zero.size() == 1 || zero.size() == w) return zero;
     const auto from = zero.begin() + static_cast<std::ptrdiff_t>(batch * width);
     return {from, from + static_cast<std::ptrdiff_t>(w)};
   }
 
-  void run_batch(KernelCall& call, const Tensor& xt, const Tensor& wt, const Shape& x, const Shape& w,
+  void run_batch(KernelCall& call, const Tensor& xt, const Tensor& wt, const Sizes& s,
                  const std::vector<int32_t>& x_zero, const std::vector<int32_t>& w_zero, int32_t* y) const {
-    const Shape batch = broadcast_batch(x, w);
-    const int64_t k = x.back(), m = x[x.rank() - 2], n = w.back();
-    const auto index = [&](const Shape& s, int64_t flat) {
+    const Shape& batch = s.batch;
+    const auto index = [&](const Shape& operand, int64_t flat) {
       int64_t offset = 0, step = 1;
       for (size_t i = 0; i < batch.rank(); ++i) {
         const size_t axis = batch.rank() - 1 - i;
         const int64_t at = flat % batch[axis];
         flat /= batch[axis];
-        if (i + 2 >= s.rank()) continue;
-        const int64_t size = s[s.rank() - 3 - i];
+        if (i + 2 >= operand.rank()) continue;
+        const int64_t size = operand[operand.rank() - 3 - i];
         if (size != 1) offset += at * step;
         step *= size;
       }
       return offset;
     };
     for (int64_t i = 0; i < batch.count(); ++i) {
-      const int64_t ia = index(x, i), ib = index(w, i);
-      const Int8Weights packed = Int8Weights::pack(wt.raw() + ib * k * n, wt.type(), k, n);
-      product_.run(xt.raw() + ia * m * k, xt.type(), m, part(x_zero, ia, m), packed, part(w_zero, ib, n), y + i * m * n,
-                   call.pool());
+      const int64_t ia = index(s.x, i), ib = index(s.w, i);
+      const Int8Weights packed = Int8Weights::pack(wt.raw() + ib * s.k * s.n, wt.type(), s.k, s.n);
+      product_.run(xt.raw() + ia * s.m * s.k, xt.type(), s.m, part(x_zero, ia, s.m), packed, part(w_zero, ib, s.n),
+                   y + i * s.m * s.n, call.pool());
     }
   }
 
@@ -138,13 +134,48 @@ class MatMulIntegerKernel : public Kernel {
   void run(KernelCall& call) const override {
     const Tensor &a = call.input(0), &b = call.input(1);
     const Tensor *a_zero = call.optional_input(2), *b_zero = call.optional_input(3);
-    Tensor& y = call.output(0, DataType::kInt32, IntegerMatMul::result_shape(a, b));
-    product_.run(call, {a, 0, a_zero, 2}, {b, 1, b_zero, 3}, y.mutable_data<int32_t>());
+    const Sizes sizes(a, b);
+    Tensor& y = call.output(0, DataType::kInt32, sizes.result);
+    product_.run(call, sizes, {a, 0, a_zero, 2}, {b, 1, b_zero, 3}, y.mutable_data<int32_t>());
   }
   std::string implementation() const override { return product_.implementation(); }
 
  private:
   IntegerMatMul product_;
+};
+
+// A scale or zero point for all rows of the result, for each row of a matrix, or for each of `all` rows (which are then
+// those of the result).
+class RowValues {
+ public:
+  RowValues(KernelCall& call, size_t input, const Sizes& s, int64_t all) : values_(call.input(input).to_double()) {
+    const int64_t count = call.input(input).count();
+    if (count != all || all != s.rows()) expect_one_or(call.input(input), input, s.m);
+  }
+  float of(int64_t row) const {
+    return static_cast<float>(values_[values_.size() == 1 ? 0 : static_cast<size_t>(row) % values_.size()]);
+  }
+
+ private:
+  std::vector<double> values_;
+};
+
+// A scale for all columns of the right operand, for each column of a matrix, or for each of all matrices (which are
+// then as many as the result's).
+class ColumnValues {
+ public:
+  ColumnValues(KernelCall& call, size_t input, const Sizes& s) : values_(call.input(input), call.pool()), m_(s.m) {
+    const int64_t count = call.input(input).count(), batches = s.batch.count();
+    const bool all = count == batches * s.n && s.w_batches() == batches;
+    if (!all) expect_one_or(call.input(input), input, s.n);
+    batch_step_ = all ? s.n : 0;
+    column_step_ = all || count == s.n ? 1 : 0;
+  }
+  float of(int64_t row, int64_t column) const { return values_[row / m_ * batch_step_ + column * column_step_]; }
+
+ private:
+  FloatView<float> values_;
+  int64_t m_, batch_step_, column_step_;
 };
 
 // a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point.
@@ -154,29 +185,24 @@ class QLinearMatMulKernel : public Kernel {
 
   void run(KernelCall& call) const override {
     const Tensor &a = call.input(0), &b = call.input(3), &y_zero_tensor = call.input(7);
-    const Shape shape = IntegerMatMul::result_shape(a, b);
-    Tensor sums = Tensor::allocate(DataType::kInt32, shape, call.pool());
-    product_.run(call, {a, 0, &call.input(2), 2}, {b, 3, &call.input(5), 5}, sums.mutable_data<int32_t>());
-    const FloatView<float> a_scale(call.input(1), call.pool()), b_scale(call.input(4), call.pool()),
-        y_scale(call.input(6), call.pool());
-    const int64_t n = shape.rank() ? shape.back() : 1, rows = n ? shape.count() / n : 0;
-    const int64_t a_scales = call.input(1).count(), b_scales = call.input(4).count(), y_scales = call.input(6).count();
-    const auto y_zero = y_zero_tensor.to_int64();
+    const Sizes s(a, b);
+    const RowValues a_scale(call, 1, s, s.x_rows()), y_scale(call, 6, s, s.rows()), y_zero(call, 7, s, s.rows());
+    const ColumnValues b_scale(call, 4, s);
+    expect_int8(y_zero_tensor, 7);
     const DataType type = y_zero_tensor.type();
-    if (!is_int8(type)) fail_input(7, "int8 or uint8", name(type));
-    Tensor& y = call.output(0, type, shape);
-    const int64_t low = type == DataType::kInt8 ? -128 : 0;
+    Tensor sums = Tensor::allocate(DataType::kInt32, s.result, call.pool());
+    product_.run(call, s, {a, 0, &call.input(2), 2}, {b, 3, &call.input(5), 5}, sums.mutable_data<int32_t>());
+    Tensor& y = call.output(0, type, s.result);
+    const int64_t n = s.n;
+    const auto low = type == DataType::kInt8 ? -128.0F : 0.0F;
     const int32_t* sum = sums.data<int32_t>();
     auto* out = reinterpret_cast<uint8_t*>(y.mutable_raw());
-    parallel_items(rows, 4 * n, [&](int64_t begin, int64_t end) {
+    parallel_items(s.rows(), 4 * n, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r)
         for (int64_t c = 0; c < n; ++c) {
-          const float scale = a_scale[a_scales == 1 ? 0 : r % a_scales] * b_scale[b_scales == 1 ? 0 : c % b_scales] /
-                              y_scale[y_scales == 1 ? 0 : r % y_scales];
-          const auto zero = static_cast<float>(y_zero[y_zero.size() == 1 ? 0 : static_cast<size_t>(r) % y_zero.size()]);
-          const float v = std::nearbyint(static_cast<float>(sum[r * n + c]) * scale) + zero;
-          out[r * n + c] = static_cast<uint8_t>(
-              static_cast<int64_t>(std::clamp(v, static_cast<float>(low), static_cast<float>(low + 255))));
+          const float scale = a_scale.of(r) * b_scale.of(r, c) / y_scale.of(r);
+          const float v = std::nearbyint(static_cast<float>(sum[r * n + c]) * scale) + y_zero.of(r);
+          out[r * n + c] = to_code(v, low);
         }
     });
   }
@@ -186,15 +212,23 @@ class QLinearMatMulKernel : public Kernel {
   IntegerMatMul product_;
 };
 
-// y = float(sums) a_scale b_scale + bias.
-void scale_sums(const int32_t* sums, const Shape& shape, float a_scale, const FloatView<float>& b_scale,
-                int64_t b_scales, const FloatView<float>& bias, float* y) {
-  const int64_t n = shape.rank() ? shape.back() : 1, rows = n ? shape.count() / n : 0;
-  parallel_items(rows, n, [&](int64_t begin, int64_t end) {
+// Where the inputs of the last step are.
+struct LastStep {
+  size_t b_scale, bias;
+};
+
+// y = float(sums) a_scale b_scale + bias, with one scale or one for each column, and a bias for each column.
+void scale_sums(KernelCall& call, const Sizes& s, const int32_t* sums, float a_scale, const LastStep& at, float* y) {
+  const Tensor* bias_tensor = call.optional_input(at.bias);
+  if (bias_tensor) expect_count(*bias_tensor, at.bias, s.n);
+  expect_one_or(call.input(at.b_scale), at.b_scale, s.n);
+  const bool one = call.input(at.b_scale).count() == 1;
+  const FloatView<float> b_scale(call.input(at.b_scale), call.pool()), bias(bias_tensor, call.pool());
+  const int64_t n = s.n;
+  parallel_items(s.rows(), n, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
       for (int64_t c = 0; c < n; ++c)
-        y[r * n + c] =
-            static_cast<float>(sums[r * n + c]) * (a_scale * b_scale[b_scales == 1 ? 0 : c]) + (bias ? bias[c] : 0.0F);
+        y[r * n + c] = static_cast<float>(sums[r * n + c]) * (a_scale * b_scale[one ? 0 : c]) + (bias ? bias[c] : 0.0F);
   });
 }
 
@@ -208,12 +242,12 @@ class DynamicQuantizeMatMulKernel : public Kernel {
     Tensor quantized = Tensor::allocate(DataType::kUInt8, a.shape(), call.pool());
     const DynamicQuantization q = dynamic_quantize(a.data<float>(), a.count(), quantized.mutable_data<uint8_t>());
     const Tensor zero = Tensor::scalar<uint8_t>(q.zero_point);
-    const Shape shape = IntegerMatMul::result_shape(a, b);
-    Tensor sums = Tensor::allocate(DataType::kInt32, shape, call.pool());
-    product_.run(call, {quantized, 0, &zero, 0}, {b, 1, call.optional_input(3), 3}, sums.mutable_data<int32_t>());
-    Tensor& y = call.output(0, DataType::kFloat, shape);
-    scale_sums(sums.data<int32_t>(), shape, q.scale, {call.input(2), call.pool()}, call.input(2).count(),
-               {call.optional_input(4), call.pool()}, y.mutable_data<float>());
+    const Sizes sizes(a, b);
+    Tensor sums = Tensor::allocate(DataType::kInt32, sizes.result, call.pool());
+    product_.run(call, sizes, {quantized, 0, &zero, 0}, {b, 1, call.optional_input(3), 3},
+                 sums.mutable_data<int32_t>());
+    Tensor& y = call.output(0, DataType::kFloat, sizes.result);
+    scale_sums(call, sizes, sums.data<int32_t>(), q.scale, {.b_scale = 2, .bias = 4}, y.mutable_data<float>());
   }
   std::string implementation() const override { return product_.implementation(); }
 
@@ -227,14 +261,14 @@ class MatMulIntegerToFloatKernel : public Kernel {
   explicit MatMulIntegerToFloatKernel(const KernelContext& context) : product_(context, 1) {}
   void run(KernelCall& call) const override {
     const Tensor &a = call.input(0), &b = call.input(1), &a_scale = call.input(2);
-    if (a_scale.count() != 1) fail_input(2, "a scalar", a_scale.shape().to_string());
-    const Shape shape = IntegerMatMul::result_shape(a, b);
-    Tensor sums = Tensor::allocate(DataType::kInt32, shape, call.pool());
-    product_.run(call, {a, 0, call.optional_input(4), 4}, {b, 1, call.optional_input(5), 5},
+    expect_one(a_scale, 2);
+    const Sizes sizes(a, b);
+    Tensor sums = Tensor::allocate(DataType::kInt32, sizes.result, call.pool());
+    product_.run(call, sizes, {a, 0, call.optional_input(4), 4}, {b, 1, call.optional_input(5), 5},
                  sums.mutable_data<int32_t>());
-    FloatResult<float> y(call, 0, a_scale.type(), shape);
-    scale_sums(sums.data<int32_t>(), shape, FloatView<float>(a_scale, call.pool())[0], {call.input(3), call.pool()},
-               call.input(3).count(), {call.optional_input(6), call.pool()}, y.data());
+    FloatResult<float> y(call, 0, a_scale.type(), sizes.result);
+    scale_sums(call, sizes, sums.data<int32_t>(), FloatView<float>(a_scale, call.pool())[0], {.b_scale = 3, .bias = 6},
+               y.data());
     y.store(call);
   }
   std::string implementation() const override { return product_.implementation(); }

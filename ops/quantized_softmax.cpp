@@ -6,8 +6,10 @@
 #include <limits>
 
 #include "ops/op.h"
+#include "ops/support/counts.h"
 #include "ops/support/parallel_items.h"
 #include "ops/support/prepare.h"
+#include "ops/support/quantized.h"
 
 namespace attune {
 namespace {
@@ -54,8 +56,8 @@ class QuantizedSoftmaxKernel final : public Kernel {
     const int64_t n = opset_ < 13 ? x.shape().count(axis, x.rank()) : x.dim(axis);
     const int64_t stride = opset_ < 13 ? 1 : x.shape().count(axis + 1, x.rank());
     const Tensor* zero_point = call.optional_input(4);
-    if (zero_point && zero_point->count() != 1) fail_input(4, "one value", zero_point->shape().to_string());
-    const int zero = zero_point ? static_cast<int>(zero_point->to_int64()[0]) : 0;
+    if (zero_point) expect_one(*zero_point, 4);
+    const int zero = zero_points(zero_point)[0];
     Tensor& y = call.output(0, x.type(), x.shape());
     if (x.count() == 0) return;
     const auto table = exponentials(scale, n);
@@ -76,7 +78,7 @@ class QuantizedSoftmaxKernel final : public Kernel {
   static float scale_of(const KernelCall& call, size_t input) {
     const Tensor& scale = call.input(input);
     expect_type(scale, input, DataType::kFloat);
-    if (scale.count() != 1) fail_input(input, "one scale", scale.shape().to_string());
+    expect_one(scale, input);
     return scale.data<float>()[0];
   }
 

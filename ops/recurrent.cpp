@@ -10,6 +10,7 @@
 #include "ops/support/dnnl_lstm.h"
 #include "ops/support/float_tensor.h"
 #include "ops/support/parallel_items.h"
+#include "ops/support/quantized.h"
 #include "ops/support/recurrent.h"
 #include "ops/support/recurrent_cell.h"
 
@@ -97,8 +98,7 @@ class RecurrentKernel : public FloatKernel<RecurrentKernel> {
       if (!values || !scales || (context.has_input(zero) && !context.constant(zero)))
         throw Error(Error::Kind::kUnsupported, "weights that aren't constant");
       expect_rank(*values, i, 3);
-      if (values->type() != DataType::kInt8 && values->type() != DataType::kUInt8)
-        fail_input(i, "int8 or uint8", name(values->type()));
+      expect_int8(*values, i);
       if (values->dim(0) != directions_)
         fail_input(i, fmt::format("{} directions", directions_), values->shape().to_string());
       return {*values, *scales, context.constant(zero)};
@@ -139,7 +139,8 @@ class RecurrentKernel : public FloatKernel<RecurrentKernel> {
     run.steps = x.dim(batch_first_ ? 1 : 0);
     run.batch = x.dim(batch_first_ ? 0 : 1);
     run.inputs = x.dim(2);
-    run.hidden = weights_ ? hidden_ : call.input(kR).shape().back();
+    if (!weights_) expect_rank(call.input(kR), kR, 3);
+    run.hidden = weights_ ? hidden_ : call.input(kR).dim(2);
     run.pool = call.pool();
     run.x = FloatView<T>(batch_first_ ? swap_leading_axes(x, call.pool()) : x, call.pool());
     read_optional(call, run);
@@ -312,7 +313,8 @@ class RecurrentKernel : public FloatKernel<RecurrentKernel> {
   template <class T>
   static int64_t steps_at_once(const Run<T>& run, int64_t width) {
     constexpr int64_t kBytes = 1 << 20, kRows = 48;
-    const int64_t rows = std::max(kRows, kBytes / (width * static_cast<int64_t>(sizeof(T))));
+    const int64_t row_bytes = std::max<int64_t>(width, 1) * static_cast<int64_t>(sizeof(T));
+    const int64_t rows = std::max(kRows, kBytes / row_bytes);
     return std::clamp<int64_t>(rows / std::max<int64_t>(run.batch, 1), 1, std::max<int64_t>(run.steps, 1));
   }
 

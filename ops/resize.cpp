@@ -89,17 +89,18 @@ class ResizeKernel : public Kernel {
       a.axis = axes[i];
       a.in = in[axes[i]];
       if (crop) a.start = roi[i], a.end = roi[axes.size() + i];
-      if (sizes.empty()) {
-        a.scale = scales[i];
-        a.out = static_cast<int64_t>(std::floor(static_cast<double>(a.in) * (crop ? a.end - a.start : 1.0) * a.scale));
-      } else {
-        a.out = static_cast<int64_t>(sizes[i]);
-        a.scale = sizes[i] / static_cast<double>(a.in);
-      }
-      if (a.out < 0 || a.scale <= 0 || a.in == 0) fail_input(0, "positive sizes and scales", in.to_string());
+      const auto size = static_cast<double>(a.in);
+      const double out =
+          sizes.empty() ? std::floor(size * (crop ? a.end - a.start : 1.0) * scales[i]) : std::floor(sizes[i]);
+      a.scale = sizes.empty() ? scales[i] : out / size;
+      if (a.in == 0 && out == 0) continue;  // nothing stays nothing
+      constexpr double kMost = 0x1p53;
+      if (!(out >= 0 && out < kMost) || !(a.scale > 0 && a.scale < kMost) || a.in == 0)
+        fail_input(0, "positive sizes and scales", in.to_string());
+      a.out = static_cast<int64_t>(out);
       all.push_back(a);
     }
-    if (!sizes.empty() && policy_ != "stretch") keep_aspect_ratio(all);
+    if (!sizes.empty() && policy_ != "stretch" && !all.empty()) keep_aspect_ratio(all);
     std::erase_if(all, [&](const ResizedAxis& a) { return a.in == a.out && a.scale == 1.0 && !crop; });
     return all;
   }

@@ -3,6 +3,7 @@
 
 #include "ops/op.h"
 #include "ops/support/body.h"
+#include "ops/support/counts.h"
 #include "ops/support/elements.h"
 #include "ops/support/parts.h"
 #include "ops/support/prepare.h"
@@ -92,14 +93,12 @@ class ScanKernel final : public Kernel {
 
   // Opset 8: all values have a batch axis first, and input 0 may give each sequence's length.
   void run_batches(KernelCall& call) const {
-    const Tensor& first = call.input(1 + states_);
-    if (first.rank() < 2) fail_input(1 + states_, "rank 2 or more", first.shape().to_string());
-    const int64_t batch = first.dim(0), longest = first.dim(1);
+    const auto [batch, longest] = batch_and_length(call);
+    const std::vector<int64_t> lengths = sequence_lengths(call, batch, longest);
+    if (batch == 0) return set_empty(call, longest);
     std::vector<std::vector<Tensor>> states(states_), outputs(scanned_.size());
     for (int64_t b = 0; b < batch; ++b) {
-      const int64_t length = call.has(0) ? call.input(0).to_int64().at(static_cast<size_t>(b)) : longest;
-      if (length < 0 || length > longest)
-        fail_input(0, fmt::format("lengths up to {}", longest), fmt::format("{}", length));
+      const int64_t length = lengths[static_cast<size_t>(b)];
       std::vector<Datum> state;
       for (size_t i = 0; i < states_; ++i) state.emplace_back(element_of(call.input(1 + i), 0, b, call.pool()));
       std::vector<Tensor> sequences;
@@ -114,6 +113,43 @@ class ScanKernel final : public Kernel {
     }
     for (size_t i = 0; i < states_; ++i) call.set_output(i, stack(states[i], 0, call.pool()));
     for (size_t i = 0; i < outputs.size(); ++i) call.set_output(states_ + i, stack(outputs[i], 0, call.pool()));
+  }
+
+  // The first two sizes, which all sequences share; states share the batch.
+  std::pair<int64_t, int64_t> batch_and_length(const KernelCall& call) const {
+    const Tensor& first = call.input(1 + states_);
+    if (first.rank() < 2) fail_input(1 + states_, "rank 2 or more", first.shape().to_string());
+    const Shape leading = first.shape().first(2);
+    for (size_t i = 0; i < states_ + inputs_; ++i) {
+      const Shape& shape = call.input(1 + i).shape();
+      const size_t shared = i < states_ ? 1 : 2;
+      if (shape.rank() < shared || shape.first(shared) != leading.first(shared))
+        fail_input(1 + i, fmt::format("sizes that begin as {}", leading.first(shared).to_string()), shape.to_string());
+    }
+    return {leading[0], leading[1]};
+  }
+
+  static std::vector<int64_t> sequence_lengths(const KernelCall& call, int64_t batch, int64_t longest) {
+    std::vector<int64_t> lengths(static_cast<size_t>(batch), longest);
+    if (!call.has(0)) return lengths;
+    expect_count(call.input(0), 0, batch);
+    lengths = call.input(0).to_int64();
+    for (const int64_t length : lengths)
+      if (length < 0 || length > longest)
+        fail_input(0, fmt::format("lengths from 0 to {}", longest), fmt::format("{}", length));
+    return lengths;
+  }
+
+  // Results of an empty batch: states as they were given, outputs as the body declares them.
+  void set_empty(KernelCall& call, int64_t longest) const {
+    for (size_t i = 0; i < states_; ++i) call.set_output(i, call.input(1 + i));
+    for (size_t i = 0; i < scanned_.size(); ++i) {
+      const Tensor steps = empty_scan_output(scanned_[i], 0);
+      Shape shape = steps.shape();
+      shape[0] = longest;
+      shape.insert(0, 0);
+      call.set_output(states_ + i, Tensor::allocate(steps.type(), shape, call.pool()));
+    }
   }
 
   // Zeros after a sequence's end.

@@ -29,7 +29,7 @@ class SplitKernel final : public Kernel {
     const int64_t total = in.dim(axis);
     if (sizes) check(*sizes, total, call.output_count());
     // Equal parts; the last is smaller if it must.
-    const int64_t each = (total + outputs_ - 1) / outputs_;
+    const int64_t each = total / outputs_ + (total % outputs_ != 0 ? 1 : 0);
     int64_t at = 0;
     for (size_t i = 0; i < call.output_count(); ++i) {
       const int64_t size = sizes ? (*sizes)[i] : std::min(each, total - at);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "ops/op.h"
 #include "ops/support/prepare.h"
@@ -63,23 +64,24 @@ class TfIdfVectorizerKernel final : public Kernel {
     shape.back() = width_;
     Tensor& out = call.output(0, DataType::kFloat, shape);
     std::fill_n(out.mutable_data<float>(), out.count(), 0.0f);
-    const int64_t length = in.shape().back();
-    for (int64_t row = 0; row < shape.count(0, shape.rank() - 1); ++row) {
-      float* counts = out.mutable_data<float>() + row * width_;
-      if (in.type() == DataType::kString) {
-        const auto first = in.strings().begin() + static_cast<std::ptrdiff_t>(row * length);
-        count(words_, std::vector<std::string>(first, first + static_cast<std::ptrdiff_t>(length)), counts);
-      } else {
-        const auto all = in.to_int64();
-        const auto first = all.begin() + static_cast<std::ptrdiff_t>(row * length);
-        count(numbers_, std::vector<int64_t>(first, first + static_cast<std::ptrdiff_t>(length)), counts);
-      }
+    const int64_t rows = shape.count(0, shape.rank() - 1);
+    if (in.type() == DataType::kString) {
+      count_rows<std::string>(words_, in.strings(), rows, out.mutable_data<float>());
+    } else {
+      count_rows<int64_t>(numbers_, in.to_int64(), rows, out.mutable_data<float>());
     }
   }
 
  private:
   template <class T>
-  void count(const Pool<T>& pool, const std::vector<T>& row, float* counts) const {
+  void count_rows(const Pool<T>& pool, std::span<const T> items, int64_t rows, float* counts) const {
+    const size_t length = rows ? items.size() / static_cast<size_t>(rows) : 0;
+    for (int64_t row = 0; row < rows; ++row)
+      count(pool, items.subspan(static_cast<size_t>(row) * length, length), counts + row * width_);
+  }
+
+  template <class T>
+  void count(const Pool<T>& pool, std::span<const T> row, float* counts) const {
     const auto length = static_cast<int64_t>(row.size());
     for (int64_t n = shortest_; n <= std::min(longest_, length); ++n)
       // Gaps make no difference to single items.

@@ -42,8 +42,17 @@ Shape WindowAttributes::spread(const std::vector<int64_t>& list, std::string_vie
   if (list.size() != rank)
     throw Error(Error::Kind::kInvalidModel,
                 fmt::format("attribute {}: expected {} values, got {}", name, rank, list.size()));
+  constexpr int64_t kLargest = int64_t{1} << 30;
+  for (const int64_t v : list)
+    if (v < -kLargest || v > kLargest)
+      throw Error(Error::Kind::kInvalidModel, fmt::format("attribute {}: {} is too large", name, v));
   std::copy(list.begin(), list.end(), shape.begin());
   return shape;
+}
+
+void expect_positive(const Shape& sizes, std::string_view what) {
+  if (std::any_of(sizes.begin(), sizes.end(), [](int64_t v) { return v < 1; }))
+    throw Error(Error::Kind::kInvalidModel, fmt::format("{} must be positive, are {}", what, sizes.to_string()));
 }
 
 Window make_window(const WindowAttributes& attributes, const Shape& in, const Shape& kernel) {
@@ -57,9 +66,9 @@ Window make_window(const WindowAttributes& attributes, const Shape& in, const Sh
            in};
   w.pad_begin.resize(rank, 0);
   w.pad_end.resize(rank, 0);
-  for (size_t i = 0; i < rank; ++i)
-    if (w.kernel[i] < 1 || w.stride[i] < 1 || w.dilation[i] < 1)
-      throw Error(Error::Kind::kInvalidModel, "kernel, strides and dilations must be positive");
+  expect_positive(w.kernel, "kernel sizes");
+  expect_positive(w.stride, "strides");
+  expect_positive(w.dilation, "dilations");
   if (attributes.auto_pad == "SAME_UPPER" || attributes.auto_pad == "SAME_LOWER") {
     pad_same(w, attributes.auto_pad == "SAME_UPPER");
     return w;

@@ -28,13 +28,17 @@ struct Window {
 // The attributes strides, dilations, pads, auto_pad and ceil_mode of a node; lists may be empty.
 struct WindowAttributes {
   explicit WindowAttributes(const Node& node);
-  // A list as a shape of `rank`, `fallback` if it is empty. Throws Error(kInvalidModel) if it has another length.
+  // A list as a shape of `rank`, `fallback` if it is empty. Throws Error(kInvalidModel) if it has another length, or
+  // numbers so large that positions would overflow.
   static Shape spread(const std::vector<int64_t>& list, std::string_view name, size_t rank, int64_t fallback);
 
   std::vector<int64_t> strides, dilations, pads;
   std::string auto_pad;
   bool round_up;
 };
+
+// Throws Error(kInvalidModel) unless all are positive.
+void expect_positive(const Shape& sizes, std::string_view what);
 
 // The window over an input. Throws Error(kInvalidArgument) if it doesn't fit, Error(kInvalidModel) for wrong
 // attributes.

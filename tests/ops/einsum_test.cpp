@@ -109,5 +109,18 @@ TEST(Einsum, RefusesWhatDoesNotFit) {
                Error);
 }
 
+// The shapes of numpy.einsum.
+TEST(Einsum, OneSpreadsOverNothing) {
+  const auto result = [](const std::string& equation, const Shape& a, const Shape& b) {
+    return run_node({.type = "Einsum", .attributes = {{"equation", equation}}},
+                    {random_tensor(a, 1), random_tensor(b, 2)})[0]
+        .tensor();
+  };
+  EXPECT_EQ(result("ij,jk->ik", {2, 0}, {1, 3}).to_double(), std::vector<double>(6, 0.0));
+  EXPECT_EQ(result("ij,jk->ik", {2, 1}, {0, 3}).to_double(), std::vector<double>(6, 0.0));
+  EXPECT_EQ(result("bi,bi->bi", {0, 2}, {1, 2}).shape(), (Shape{0, 2}));
+  EXPECT_EQ(result("bij,bjk->bik", {1, 2, 3}, {0, 3, 4}).shape(), (Shape{0, 2, 4}));
+}
+
 }  // namespace
 }  // namespace attune::testing

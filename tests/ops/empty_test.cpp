@@ -21,7 +21,8 @@ struct Case {
 
 std::vector<Case> cases() {
   const Attributes first{{"axis", int64_t{0}}}, second{{"axis", int64_t{1}}}, drop{{"keepdims", int64_t{0}}};
-  const Attributes hidden{{"hidden_size", int64_t{4}}};
+  const Attributes hidden{{"hidden_size", int64_t{4}}}, training{{"training_mode", int64_t{1}}};
+  const Tensor none = floats({0});
   return {
       {"Exp", {}, {floats({0, 3})}, {0, 3}},
       {"Add", {}, {floats({0, 3}), floats({3})}, {0, 3}},
@@ -31,6 +32,8 @@ std::vector<Case> cases() {
       {"Softmax", second, {floats({0, 3, 4})}, {0, 3, 4}},
       {"Softmax", first, {floats({2, 0})}, {2, 0}},
       {"LayerNormalization", {}, {floats({0, 3, 4}), floats({4})}, {0, 3, 4}},
+      {"LayerNormalization", second, {floats({2, 0, 4}), floats({4})}, {2, 0, 4}},
+      {"BatchNormalization", training, {floats({2, 0, 3}), none, none, none, none}, {2, 0, 3}},
       {"ReduceSum", drop, {floats({2, 0}), ints({1})}, {2}, {0, 0}},
       {"ReduceProd", drop, {floats({2, 0}), ints({1})}, {2}, {1, 1}},
       {"ReduceMean", drop, {floats({0, 3}), ints({1})}, {0}},
@@ -68,8 +71,11 @@ std::vector<Case> cases() {
       {"ArgMax", {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}}, {floats({0, 3})}, {0}},
       {"Conv", {}, {floats({0, 3, 8}), floats({4, 3, 3})}, {0, 4, 6}},
       {"MaxPool", {{"kernel_shape", std::vector<int64_t>{2}}}, {floats({0, 3, 8})}, {0, 3, 7}},
+      {"Resize", {}, {floats({0, 3}), Tensor(), Tensor(), ints({0, 6})}, {0, 6}},
+      {"Resize", {}, {floats({0, 3}), Tensor(), Tensor::from<float>({2}, {1, 2})}, {0, 6}},
       {"QuantizeLinear", {}, {floats({0, 3}), Tensor::scalar(0.5F)}, {0, 3}},
       {"LSTM", hidden, {floats({3, 0, 2}), floats({1, 16, 2}), floats({1, 16, 4})}, {3, 1, 0, 4}},
+      {"LSTM", {}, {floats({3, 2, 2}), floats({1, 0, 2}), floats({1, 0, 0})}, {3, 1, 2, 0}},
       {"GRU", hidden, {floats({0, 2, 2}), floats({1, 12, 2}), floats({1, 12, 4})}, {0, 1, 2, 4}},
       {"ConstantOfShape", {}, {ints({0, 3})}, {0, 3}},
       {"Shape", {}, {floats({0, 3})}, {2}, {0, 3}},

@@ -44,6 +44,9 @@ TEST(Pad, AxesAttributesAndDefaults) {
   EXPECT_NE(failure({"Pad"}, {x, ints({1, 0, 0})}), "");
   EXPECT_THAT(failure({"Pad"}, {x, ints({0, -3, 0, 0})}), ::testing::HasSubstr("axis 1"));
   EXPECT_NE(failure({"Pad"}, {x, ints({std::numeric_limits<int64_t>::max(), 0, 0, 0})}), "");
+  constexpr auto kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
+  EXPECT_NE(failure({"Pad"}, {counting({3}), ints({kLeast, kMost})}), "");
+  EXPECT_NE(failure({"Pad"}, {counting({3}), ints({kMost, kLeast})}), "");
   EXPECT_NE(failure({"Pad", {{"mode", std::string("edge")}}}, {floats({0}, {}), ints({1, 1})}), "");
   EXPECT_NE(failure({"Pad", {{"mode", std::string("round")}}}, {x, ints({0, 0, 0, 0})}), "");
 }

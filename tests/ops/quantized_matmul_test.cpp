@@ -52,6 +52,86 @@ TEST(MatMulInteger, BatchesBroadcast) {
         }
 }
 
+Tensor bytes(const Shape& shape) { return random_integers<uint8_t>(shape, 1, 0, 9); }
+
+// Scales, zero points and biases: one, or one for each row or column; else they would be read beyond their end.
+TEST(QuantizedProducts, RefuseCountsThatDoNotFit) {
+  struct Row {
+    NodeUnderTest node;
+    std::vector<Tensor> inputs;
+    std::vector<size_t> counted;  // of 5, or per column of 5
+  };
+  const Tensor a = bytes({2, 3, 4}), b = bytes({4, 5}), batch = bytes({2, 4, 5}), one = random_tensor({}, 1),
+               five = random_tensor({5}, 2, 1, 2), zero = bytes({}), zeros = bytes({5});
+  const std::vector<Row> rows{
+      {{.type = "MatMulInteger"}, {a, b, zero, zeros}, {2, 3}},
+      {{.type = "MatMulInteger"}, {a, batch, zero, zeros}, {2, 3}},
+      {{.type = "QLinearMatMul"}, {a, one, zero, b, five, zeros, one, zero}, {1, 2, 4, 5, 6, 7}},
+      {{.type = "DynamicQuantizeMatMul", .domain = "com.microsoft", .opset = 1},
+       {random_tensor({2, 3, 4}, 1), b, five, zeros, five},
+       {2, 3, 4}},
+      {{.type = "MatMulIntegerToFloat", .domain = "com.microsoft", .opset = 1},
+       {a, b, one, five, zero, zeros, five},
+       {2, 3, 4, 5, 6}},
+      {{.type = "QLinearConv"},
+       {bytes({1, 2, 6}), one, zero, bytes({5, 2, 3}), five, zeros, one, zero, random_integers<int32_t>({5}, 1, 0, 9)},
+       {1, 2, 4, 5, 6, 7, 8}}};
+  for (const Row& row : rows) {
+    EXPECT_NO_THROW(run_node(row.node, row.inputs)) << row.node.type;
+    for (const size_t i : row.counted)
+      for (const int64_t count : {0, 2, 4, 7}) {
+        auto inputs = row.inputs;
+        inputs[i] = Tensor::allocate(inputs[i].type(), {count});
+        std::fill_n(inputs[i].mutable_raw(), inputs[i].bytes(), std::byte{1});
+        EXPECT_THROW(run_node(row.node, inputs), Error) << row.node.type << " input " << i << " of " << count;
+      }
+  }
+}
+
+// A scale for each column of each matrix of a batch, and for each row, by the formula.
+TEST(QLinearMatMul, ScalesOfEveryGranularity) {
+  const Tensor a = bytes({2, 3, 4}), b = random_integers<int8_t>({2, 4, 5}, 2, -9, 9), zero = bytes({}),
+               b_zero = random_integers<int8_t>({}, 3, 1, 4);
+  const auto check = [&](const Tensor& a_scale, const Tensor& b_scale) {
+    const auto y = run_node({.type = "QLinearMatMul"},
+                            {a, a_scale, zero, b, b_scale, b_zero, Tensor::scalar(0.5F), Tensor::scalar<uint8_t>(99)});
+    const auto got = y[0].tensor().to_double(), x = a.to_double(), w = b.to_double(), as = a_scale.to_double(),
+               bs = b_scale.to_double();
+    for (size_t i = 0; i < got.size(); ++i) {
+      const size_t row = i / 5, column = i % 5, matrix = row / 3;
+      double sum = 0;
+      for (size_t k = 0; k < 4; ++k)
+        sum += (x[row * 4 + k] - zero.to_double()[0]) * (w[(matrix * 4 + k) * 5 + column] - b_zero.to_double()[0]);
+      const double scale = as[as.size() == 3 ? row % 3 : row] * bs[bs.size() == 5 ? column : matrix * 5 + column] / 0.5;
+      EXPECT_NEAR(got[i], std::clamp(sum * scale + 99, 0.0, 255.0), 0.51);
+    }
+  };
+  for (const int64_t rows : {3, 6})
+    for (const int64_t columns : {5, 10})
+      check(random_tensor({rows}, 4, 0.1F, 0.9F), random_tensor({columns}, 5, 0.1F, 0.9F));
+}
+
+TEST(QLinearConv, TakesABiasOfInt32Only) {
+  const Tensor one = random_tensor({}, 1), zero = bytes({});
+  EXPECT_THROW(run_node({.type = "QLinearConv"}, {bytes({1, 2, 600}), one, zero, bytes({64, 2, 3}), one, zero, one,
+                                                  zero, random_tensor({64}, 1)}),
+               Error);
+}
+
+TEST(EmbedLayerNormalization, RefusesCountsThatDoNotFit) {
+  const NodeUnderTest node{.type = "EmbedLayerNormalization", .domain = "com.microsoft", .opset = 1, .outputs = 2};
+  const Tensor ids = Tensor::from<int32_t>({1, 2}, {0, 1}), table = random_tensor({3, 4}, 1),
+               four = random_tensor({4}, 2);
+  const std::vector<Tensor> inputs{ids, Tensor(), table, table, Tensor(), four, four, ids};
+  EXPECT_NO_THROW(run_node(node, inputs));
+  for (const size_t i : {5, 6, 7})
+    for (const int64_t count : {0, 1, 3}) {
+      auto wrong = inputs;
+      wrong[i] = i == 7 ? random_integers<int32_t>({count}, 1, 0, 1) : random_tensor({count}, 1);
+      EXPECT_THROW(run_node(node, wrong), Error) << i;
+    }
+}
+
 TEST(DynamicQuantizeMatMul, StaysWithinTheQuantisationStep) {
   const Tensor a = random_tensor({6, 40}, 1), b = random_integers<int8_t>({40, 9}, 2, -60, 60),
                scale = random_tensor({9}, 3, 0.01F, 0.02F), bias = random_tensor({9}, 4);

@@ -68,5 +68,12 @@ TEST(Resize, PoliciesAxesAndErrors) {
   EXPECT_NE(failure(resize({{"mode", std::string("sharp")}}), {x, Tensor(), floats({3}, {1, 1, 1})}), "");
 }
 
+TEST(Resize, OfNothingOnlyToNothing) {
+  const Call linear{"Resize", {{"mode", std::string("linear")}}};
+  EXPECT_NE(failure(linear, {counting({0, 3}), Tensor(), Tensor(), ints({1, 3})}), "");
+  EXPECT_NE(failure(linear, {counting({2}), Tensor(), floats({1}, {std::numeric_limits<double>::infinity()})}), "");
+  EXPECT_EQ(run(linear, {counting({0, 3}), Tensor(), Tensor(), ints({0, 2})}).shape(), (Shape{0, 2}));
+}
+
 }  // namespace
 }  // namespace attune::testing

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "tests/ops/naive.h"
 
 namespace attune::testing {
@@ -27,6 +29,11 @@ TEST(Split, SizesMustAddUp) {
   EXPECT_THAT(failure({"Split", {}, 18, 2}, {x, ints({1, 2})}), ::testing::HasSubstr("(1,2) of 6"));
   EXPECT_NE(failure({"Split", {}, 18, 2}, {x, ints({7, -1})}), "");
   EXPECT_NE(failure({"Split", {}, 18, 3}, {x, ints({2, 4})}), "");
+}
+
+TEST(Split, MorePartsThanElements) {
+  const auto parts = run_all({"Split", {{"num_outputs", std::numeric_limits<int64_t>::max()}}, 18, 2}, {counting({4})});
+  EXPECT_EQ(shapes(parts), (std::vector<Shape>{{1}, {1}}));
 }
 
 }  // namespace

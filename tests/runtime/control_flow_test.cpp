@@ -143,5 +143,37 @@ TEST(SequenceMap, MapsSequencesTogether) {
   EXPECT_EQ(values(run(model, {{"a", floats({2}, {1, 2})}, {"b", floats({2}, {3, 4})}}), "y"), (Values{4, 12, 6, 16}));
 }
 
+TEST(Scan, Opset8RefusesWhatDoesNotFitAndTakesNothing) {
+  const std::string model = R"(
+    g (int64[L] lengths, float[B,1] s, float[C,T,1] x, float[D,U,1] z) => (float[B,1] total, float[B,T,1] sums) {
+      total, sums = Scan <num_scan_inputs = 2, body = b (float[1] state, float[1] item, float[1] other)
+                                                      => (float[1] next, float[1] out) {
+        more = Add(item, other)
+        next = Add(state, more)
+        out = Identity(next)
+      }> (lengths, s, x, z)
+    })";
+  const auto scan = [&](const std::vector<int64_t>& lengths, const Shape& s, const Shape& x, const Shape& z) {
+    const auto zeros = [](const Shape& shape) {
+      return Tensor::from<float>(shape, std::vector<float>(static_cast<size_t>(shape.count())));
+    };
+    return run(model,
+               {{"lengths", Tensor::from<int64_t>({static_cast<int64_t>(lengths.size())}, lengths)},
+                {"s", zeros(s)},
+                {"x", zeros(x)},
+                {"z", zeros(z)}},
+               8);
+  };
+  const TensorMap none = scan({}, {0, 1}, {0, 3, 1}, {0, 3, 1});
+  EXPECT_EQ(none.at("total").tensor().shape(), (Shape{0, 1}));
+  EXPECT_EQ(none.at("sums").tensor().shape(), (Shape{0, 3, 1}));
+  EXPECT_EQ(scan({0, 0}, {2, 1}, {2, 3, 1}, {2, 3, 1}).at("sums").tensor().shape(), (Shape{2, 3, 1}));
+  EXPECT_THROW(scan({3}, {2, 1}, {2, 3, 1}, {2, 3, 1}), Error);
+  EXPECT_THROW(scan({3, 4}, {2, 1}, {2, 3, 1}, {2, 3, 1}), Error);
+  EXPECT_THROW(scan({3, 3}, {1, 1}, {2, 3, 1}, {2, 3, 1}), Error);
+  EXPECT_THROW(scan({3, 3}, {2, 1}, {2, 3, 1}, {1, 3, 1}), Error);
+  EXPECT_THROW(scan({3, 3}, {2, 1}, {2, 3, 1}, {2, 2, 1}), Error);
+}
+
 }  // namespace
 }  // namespace attune
