@@ -50,8 +50,12 @@ struct Verification {
   std::optional<ReferenceErrors> reference;
   // For the result's distance from the float32 run: what is asked for, or a tenth more than the source's.
   double reference_limit() const { return std::max(tolerance, reference ? 1.1 * reference->source : 0); }
-  // For its distance from the source: likewise, where both may err, but never more than 2e-2 by the source's error.
-  double source_limit() const { return std::max(tolerance, std::min(reference_limit(), 2e-2)); }
+  // For its distance from the source: likewise, where both may err, but never more than 2e-2 by the source's error,
+  // unless the result has less than half of it: then what lies between them is the source's rounding.
+  double source_limit() const {
+    const bool rounds_less = reference && reference->result <= 0.5 * reference->source;
+    return std::max(tolerance, rounds_less ? reference->source + reference->result : std::min(reference_limit(), 2e-2));
+  }
   // False too if nothing could be compared.
   bool passed() const {
     const bool meant = !reference || reference->result <= reference_limit();
