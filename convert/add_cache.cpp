@@ -437,13 +437,26 @@ class Editor {
 
 }  // namespace
 
+namespace {
+
+// Whether the caller gives `v`, maybe in another type or order. Keys of another part of the sequence are computed.
+bool is_given(const Value* v) {
+  const auto passes_on = [](const Node& n) {
+    return n.is("Cast") || n.is("Gather") || n.is("Identity") || n.is("Reshape") || n.is("Transpose");
+  };
+  while (v && v->producer() && passes_on(*v->producer())) v = v->producer()->input(0);
+  return v && v->is_graph_input();
+}
+
+}  // namespace
+
 bool lacks_cache(const Model& model) {
   bool past = false;
   size_t attentions = 0;
   model.graph->for_each_node([&](const Node& n) {
     if (!is_attention(n)) return;
     ++attentions;
-    past = past || n.input(kAttentionPastKey);
+    past = past || is_given(n.input(kAttentionPastKey));
   });
   const bool states = std::any_of(model.graph->inputs().begin(), model.graph->inputs().end(), [](const Value* v) {
     return is_float(v->element_type()) && v->tensor_type().rank() == 3;

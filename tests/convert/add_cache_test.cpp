@@ -161,6 +161,17 @@ TEST(AddCacheTo, WhatDoesNotAllowItIsConvertedWithoutAndSaysWhy) {
   EXPECT_TRUE(fs::exists(folder / "out.onnx"));
 }
 
+// Keys of one part of the sequence stand in front of those of another, as if they were a past.
+TEST(AddCacheTo, StreamsOfOneSequenceAreNoCache) {
+  const test::TemporaryFolder folder;
+  write_without_present(models() / "prophetnet/torchscript_eager_op14/decoder_model.onnx", folder / "decoder.onnx");
+  ConvertOptions options;
+  options.add_cache = true;
+  const Conversion c = convert(folder / "decoder.onnx", folder / "out.onnx", options);
+  ASSERT_EQ(c.models.size(), 1U);
+  EXPECT_THAT(c.models[0].no_cache.value_or(""), HasSubstr("a cache can't be added: node"));
+}
+
 TEST(AddCacheTo, RefusesWithTheReason) {
   EXPECT_THAT(refusal(decoder("a = ai.attune.Attention <num_heads = 1> (x)")), HasSubstr("is not proven to be causal"));
   EXPECT_THAT(refusal(decoder("a = ai.attune.Attention <num_heads = 1, causal = 1> (x, , , , , , , , , m)",
