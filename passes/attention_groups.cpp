@@ -134,7 +134,7 @@ Value* mask_of_rows(Builder& b, Value* mask, const RowGroups& groups) {
   if (!groups.time_first)
     if (Value* once = before_repetition(mask, groups.heads, b.inference())) return once;
   const auto& rows = mask->tensor_type().shape;
-  if (!added || !added->is("Reshape") || !rows || rank != 4) return nullptr;
+  if (!added || !added->is("Reshape") || rank != 4) return nullptr;
   Value* apart = added->input(0);
   const auto& dims = apart->tensor_type().shape;
   if (!dims || dims->size() != 5 || !(*rows == Dims{(*dims)[0], (*dims)[1], (*dims)[2] * (*dims)[3], (*dims)[4]}))

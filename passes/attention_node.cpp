@@ -1,6 +1,7 @@
 #include "passes/attention_node.h"
 
 #include <algorithm>
+#include <map>
 
 #include "ops/support/attention_parts.h"
 
@@ -42,16 +43,31 @@ Pat attention_of(Pat query, Pat key, Pat value) {
   return Op("Attention", "attention").domain(std::string(kAttuneDomain)).further_inputs().replaced()(query, key, value);
 }
 
+namespace {
+
 // Whether callers may choose it: no size in it was merely not inferred.
-static bool is_size_of_inputs(const Dim& size) {
+bool is_size_of_inputs(const Dim& size) {
   const auto symbols = size.symbols();
   return std::none_of(symbols.begin(), symbols.end(), [](const std::string& s) { return s.starts_with('?'); });
 }
 
+// Whether two expressions of the same names are one number for some sizes.
+bool agree_somewhere(const Dim& a, const Dim& b) {
+  for (const int64_t size : {2, 3, 5}) {
+    std::map<std::string, int64_t, std::less<>> sizes;
+    for (const std::string& name : a.symbols()) sizes.emplace(name, size);
+    const auto x = a.evaluate(sizes), y = b.evaluate(sizes);
+    if (!x || !y || *x == *y) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool may_be_equal(const Dim& a, const Dim& b) {
   if (!a.known() || !b.known() || a == b) return true;
   if (a.constant() && b.constant()) return false;
-  if (!a.constant() && !b.constant()) return true;
+  if (!a.constant() && !b.constant()) return a.symbols() != b.symbols() || agree_somewhere(a, b);
   const Dim &number = a.constant() ? a : b, &size = a.constant() ? b : a;
   return !number.is(1) && !is_size_of_inputs(size);
 }

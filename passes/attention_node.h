@@ -38,7 +38,8 @@ void carry_outputs(const Node& before, const Node& now, pattern::Outcome& outcom
 pattern::Pat attention_of(pattern::Pat query, pattern::Pat key, pattern::Pat value);
 
 // True unless the two sizes are known to differ, or may: where one is a number and the other a size that callers
-// choose, which may be 1 and then is broadcast. Two such sizes are one under two names.
+// choose, which may be 1 and then is broadcast. Two such sizes may be one under two names; two expressions of the same
+// names have to agree for small sizes.
 bool may_be_equal(const Dim& a, const Dim& b);
 
 }  // namespace attune

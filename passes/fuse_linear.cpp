@@ -100,10 +100,9 @@ pattern::Rule activation_rule(const ActivationPattern& activation) {
 pattern::Rule residual_rule() {
   return {"fuse_residual", Op("Add")(any_linear(), any("residual")), [](const Match& m, Builder& b) -> Outcome {
             const Node& n = *m.node("linear");
-            const auto &sum = m.root()->tensor_type().shape, &residual = m["residual"]->tensor_type().shape,
-                       &product = n.output()->tensor_type().shape;
+            const auto &residual = m["residual"]->tensor_type().shape, &product = n.output()->tensor_type().shape;
             if (n.input(kResidual)) return m.refuse("linear", "has a residual already");
-            if (!sum || !residual || !product || *sum != *residual || *sum != *product)
+            if (!residual || residual != product)
               return m.refuse("residual", "is not of the shape of the layer's result");
             return linear(b, {n.input(kStates), n.input(kWeight), n.input(kBias), m["residual"]}, n.attributes());
           }};

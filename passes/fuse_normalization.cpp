@@ -119,7 +119,7 @@ Pat residual_pattern() {
 Outcome rewrite_residual(const Match& m, Builder& b) {
   const Node& n = *(m.node("ours") ? m.node("ours") : m.node("standard"));
   const auto &left = m["left"]->tensor_type().shape, &right = m["right"]->tensor_type().shape;
-  if (!left || !right || *left != *right)
+  if (!left || left != right)
     return m.refuse("sum", fmt::format("{} and {} are not of one shape", m["left"]->type().to_string(),
                                        m["right"]->type().to_string()));
   Attributes attributes;

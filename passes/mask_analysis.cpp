@@ -61,6 +61,7 @@ class Analyzer {
  public:
   Analyzer(const Inference& inference, Sizes sizes) : inference_(inference), sizes_(std::move(sizes)) {}
 
+  // `at` has an index for each axis of `v`.
   Element element(const Value* v, const Dims& at, int depth = 0) {
     if (!v || depth > kMaxDepth) return {};
     const auto key = std::pair(v, to_string(at));
@@ -236,7 +237,7 @@ class Analyzer {
   // Shapes that differ in axes of size 1 only, and axes of size 1 that are repeated.
   Element reshaped(const Node& n, const Dims& at, int depth) {
     const Dims *from = dims(n.input(0)), *to = dims(n.output());
-    if (!from || !to || to->size() != at.size()) return {};
+    if (!from || !to) return {};
     if (n.is("Expand")) return operand(n, 0, at, depth);
     Dims own;
     size_t j = 0;
@@ -256,7 +257,7 @@ class Analyzer {
   // Copies along axes of size 1.
   Element tiled(const Node& n, const Dims& at, int depth) {
     const Dims *from = dims(n.input(0)), *to = dims(n.output());
-    if (!from || !to || from->size() != to->size()) return {};
+    if (!from || !to) return {};
     for (size_t axis = 0; axis < from->size(); ++axis)
       if (!(*from)[axis].is(1) && !((*from)[axis] == (*to)[axis])) return {};
     return operand(n, 0, at, depth);
@@ -273,7 +274,7 @@ class Analyzer {
   Element sliced(const Node& n, const Dims& at, int depth) {
     const auto starts = n.input(1) ? inference_.integers(n.input(1)) : std::nullopt;
     const Dims* shape = dims(n.input(0));
-    if (!starts || !shape || shape->size() != at.size()) return {};
+    if (!starts || !shape) return {};
     std::vector<int64_t> axes, steps(starts->size(), 1);
     for (size_t i = 0; i < starts->size(); ++i) axes.push_back(static_cast<int64_t>(i));
     if (n.input(3)) axes = inference_.constant_integers(n.input(3)).value_or(std::vector<int64_t>{});
@@ -299,7 +300,7 @@ class Analyzer {
     std::vector<std::pair<Dim, Element>> parts;  // first index, element
     for (const Value* x : n.inputs()) {
       const Dims* shape = dims(x);
-      if (!shape || shape->size() != at.size() || !(*shape)[axis].known()) return {};
+      if (!shape || !(*shape)[axis].known()) return {};
       Dims own = at;
       own[axis] = at[axis] - end;
       const Dim begin = end;
@@ -358,9 +359,9 @@ class Analyzer {
 
   Element gathered_nd(const Node& n, const Dims& at, int depth) {
     const Dims *data = dims(n.input(0)), *indices = dims(n.input(1));
-    if (!data || !indices || n.attr_int("batch_dims", 0) != 0) return {};
+    if (!data || !indices) return {};
     const auto count = indices->back().constant();
-    if (!count || static_cast<size_t>(*count) != data->size() || at.size() + 1 != indices->size()) return {};
+    if (!count || static_cast<size_t>(*count) != data->size()) return {};  // elements, not rows of them
     Dims own;
     for (int64_t c = 0; c < *count; ++c) {
       Dims where = at;
@@ -377,7 +378,6 @@ class Analyzer {
     int64_t axis = n.attr_int("axis", 0);
     if (axis < 0) axis += static_cast<int64_t>(data->size());
     const auto a = static_cast<size_t>(axis), r = indices->size();
-    if (at.size() + 1 != data->size() + r) return {};
     const Dims where(at.begin() + static_cast<std::ptrdiff_t>(a), at.begin() + static_cast<std::ptrdiff_t>(a + r));
     const Dim index = affine_of(element(n.input(1), where, depth));
     if (!index.known() || has_elements(index) || !index.at_least(0)) return {};

@@ -170,7 +170,16 @@ class MaskRewrite {
     c.bound = c.question == Question::kCausal ? seen + key - query : seen + key + 1;
     for (const std::string& symbol : c.bound.symbols())
       if (symbol.starts_with("@")) return other;
+    if (!counts_positions(c.question)) return "its size may be 1, for all positions, where that of the states is not";
     return can_say(c) ? std::string() : other;
+  }
+
+  // Whether indices of the mask are positions of the attention's keys and queries: it isn't broadcast along them.
+  bool counts_positions(Question question) const {
+    const TensorType &query = parts_.inputs[kAttentionQuery]->tensor_type(),
+                     &key = parts_.inputs[kAttentionKey]->tensor_type(), &mask = mask_->tensor_type();
+    if (!(mask.dim(-1) == past() + key.dim(-2))) return false;
+    return question == Question::kLengths || mask.dim(-2) == query.dim(-2);
   }
 
   // With the names of tensors and axes in place of symbols.

@@ -49,6 +49,21 @@ std::unordered_set<const Node*> erase_dead(Node* node) {
   return gone;
 }
 
+bool has_other_rank(const Value& from, const Value& to) {
+  const TensorType &was = from.tensor_type(), &is = to.tensor_type();
+  return was.has_rank() && is.has_rank() && was.rank() != is.rank();
+}
+
+// A constant of one element may have more axes than what it is combined with, and so does the result then; patterns
+// don't look at them.
+Outcome rewritten(const Rule& rule, const Match& m, Builder& builder, const Value& root) {
+  Outcome outcome = rule.rewrite(m, builder);
+  if (!outcome.root) return outcome;
+  bool widened = has_other_rank(root, *outcome.root);
+  for (const auto& [from, to] : outcome.others) widened = widened || has_other_rank(*from, *to);
+  return widened ? m.refuse("result", "a constant of one element gives it more axes") : outcome;
+}
+
 class Rewriter {
  public:
   Rewriter(std::span<const Rule> rules, PassContext& context)
@@ -96,7 +111,7 @@ class Rewriter {
     return within([&] { return "rule " + rule.name; },
                   [&] {
                     Builder builder(node, inference_, context_.model.opset());
-                    Outcome outcome = rule.rewrite(*m, builder);
+                    Outcome outcome = rewritten(rule, *m, builder, *root);
                     if (!outcome.root) return missed(rule, *node, outcome.part, (*m)[outcome.part], outcome.reason);
                     builder.commit();
                     accept(rule, root, outcome, label);
@@ -228,7 +243,7 @@ class Explainer {
     if (!m) return;
     miss = {2 * m->nodes().size() + 2, 0, {}, root, {}, {}};
     Builder builder(root->producer(), inference_, model_.opset());
-    const Outcome outcome = rule.rewrite(*m, builder);
+    const Outcome outcome = rewritten(rule, *m, builder, *root);
     miss.path = outcome.root ? rule.pattern->label() : outcome.part;
     if (const Value* part = outcome.root ? nullptr : (*m)[outcome.part]) miss.value = part;
     miss.found = outcome.root ? "would match, but the bound on rewrites was reached" : outcome.reason;

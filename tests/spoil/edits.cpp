@@ -343,23 +343,25 @@ std::string spoil(Model& model, Random& random) {
   return what;
 }
 
-std::string loosen_declarations(Model& model, Random& random) {
-  const size_t how = random.below(3);
-  const bool all = random.one_in(2);
+std::string loosen_declarations(Model& model, Loosened how, bool all, Random& random) {
   for (Value* v : model.graph->inputs()) {
     if (v->type().kind != ValueType::Kind::kTensor || (!all && !random.one_in(2))) continue;
     ValueType type = v->type();
     if (!type.tensor.shape) continue;
     for (size_t axis = 0; axis < type.tensor.shape->size(); ++axis) {
       Dim& d = (*type.tensor.shape)[axis];
-      if (how == 1) d = Dim();
-      if (how == 2 && !d.constant()) d = Dim::symbol(fmt::format("{}_{}", v->name(), axis));
+      if (how == Loosened::kSizes) d = Dim();
+      if (how == Loosened::kNames && !d.constant()) d = Dim::symbol(fmt::format("{}_{}", v->name(), axis));
     }
-    if (how == 0) type.tensor.shape.reset();
+    if (how == Loosened::kRanks) type.tensor.shape.reset();
     v->set_type(type);
   }
   forget_types(*model.graph);
-  return how == 0 ? "no ranks" : how == 1 ? "no sizes" : "each size has a name of its own";
+  const std::string of = all ? "" : " of some inputs";
+  return (how == Loosened::kRanks   ? "no ranks"
+          : how == Loosened::kSizes ? "no sizes"
+                                    : "a name of its own for each size") +
+         of;
 }
 
 void disturb(Model& model, Random& random) {
@@ -369,7 +371,8 @@ void disturb(Model& model, Random& random) {
   for (Value* v : weights) {
     const Tensor& t = *v->constant();
     std::vector<double> x = t.to_contiguous().to_double();
-    for (double& e : x) e *= 1 + 2e-7 * random.number();
+    const double step = t.type() == DataType::kFloat16 ? 1e-3 : 2e-7;
+    for (double& e : x) e *= 1 + step * random.number();
     model.graph->replace_all_uses(v, model.graph->add_constant(of_numbers(t.type(), t.shape(), x)));
   }
 }

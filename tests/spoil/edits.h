@@ -37,8 +37,11 @@ void tell_elements_apart(Model& model, Random& random);
 // was drawn does not apply to the node that was drawn.
 std::string spoil(Model& model, Random& random);
 
-// Takes something of what is declared of the inputs' shapes away: ranks, sizes, or that two are equal. Says what.
-std::string loosen_declarations(Model& model, Random& random);
+enum class Loosened { kRanks, kSizes, kNames };
+inline constexpr Loosened kLoosened[] = {Loosened::kRanks, Loosened::kSizes, Loosened::kNames};
+// Takes something of what is declared of the shapes of inputs away, of `all` or of random ones: their rank, their
+// sizes, or that sizes of the same name are equal. Says what.
+std::string loosen_declarations(Model& model, Loosened how, bool all, Random& random);
 
 // Changes the numbers of all weights by a rounding step or so.
 void disturb(Model& model, Random& random);
