@@ -67,6 +67,14 @@ Dims context_shape(bool split, const Dim& batch, const Dim& heads, const Dim& qu
   return split ? Dims{batch, heads, queries, width} : Dims{batch, queries, heads * width};
 }
 
+// The batch of the result: what has a batch of 1 stands for as many as others have. A mask of four dimensions has one.
+Dim result_batch(NodeInference& n, std::initializer_list<size_t> operands, size_t mask) {
+  Dim batch(1);
+  for (const size_t i : operands)
+    if (n.has(i)) batch = n.broadcast(batch, n.dim(i, 0));
+  return n.rank(mask) == 4 ? n.broadcast(batch, n.dim(mask, 0)) : batch;
+}
+
 // ---- ai.attune
 
 // Heads of the keys or values after the projection `weight`, if there is one. The source of absent keys is the query,
@@ -104,10 +112,8 @@ void infer_attune_attention(NodeInference& n) {
   n.relate_shape(kAttentionPosition, {batch, heads});
   const DataType type = n.element(0);
   const bool mean = n.node().attr_string("weights_output", "normalized") == "head_mean";
-  Dim all = n.broadcast(n.broadcast(batch, n.dim(key, 0)), n.dim(value, 0));
-  if (n.rank(kAttentionMask) == 4) all = n.broadcast(all, n.dim(kAttentionMask, 0));
-  for (const size_t i : {kAttentionKeyLengths, kAttentionPosition, kAttentionQueryPosition})
-    if (n.has(i)) all = n.broadcast(all, n.dim(i, 0));
+  const Dim all = result_batch(n, {0, key, value, kAttentionKeyLengths, kAttentionPosition, kAttentionQueryPosition},
+                               kAttentionMask);
   n.set(0, type, if_known(n.rank(0) >= 0, context_shape(split, all, heads, queries, v.width)));
   n.set(1, type, Dims{n.dim(key, 0), groups, length, k.width});
   n.set(2, type, Dims{n.dim(value, 0), groups, length, v.width});
@@ -151,10 +157,11 @@ void infer_onnx_attention(NodeInference& n) {
   relate_past(n, 4, streams);
   n.relate_shape(6, {batch});
   const DataType type = n.element(0);
-  n.set(0, type, if_known(n.rank(0) >= 0, context_shape(split, batch, heads, queries, v.width)));
-  n.set(1, n.element(1), Dims{batch, k.heads, length, k.width});
-  n.set(2, n.element(2), Dims{batch, v.heads, length, v.width});
-  n.set(3, type, Dims{batch, heads, queries, length});
+  const Dim all = result_batch(n, {0, 1, 2, 6}, 3);
+  n.set(0, type, if_known(n.rank(0) >= 0, context_shape(split, all, heads, queries, v.width)));
+  n.set(1, n.element(1), Dims{n.dim(1, 0), k.heads, length, k.width});
+  n.set(2, n.element(2), Dims{n.dim(2, 0), v.heads, length, v.width});
+  n.set(3, type, Dims{all, heads, queries, length});
 }
 
 // Query (B, H, S, E), key (B, G, T, E), value (B, G, T, F).
