@@ -84,10 +84,6 @@ Tensor tensor_of(const std::string& name, const json& value) {
 
 constexpr std::array<std::string_view, 4> kRequestNames = {"inputs", "inputs_npz", "args", "max_new_tokens"};
 
-bool is_request_name(const std::string& name) {
-  return std::find(kRequestNames.begin(), kRequestNames.end(), name) != kRequestNames.end();
-}
-
 // One prompt, or one of each source.
 std::vector<std::vector<int64_t>> prompts_of(const Tensor& ids) {
   const Shape& shape = ids.shape();
@@ -104,7 +100,7 @@ Request read_request(const fs::path& file, const GenerationOptions& defaults) {
   const json object = read_json(file);
   if (!object.is_object()) invalid(fmt::format("{}: expected an object with inputs and args", file.string()));
   for (const auto& [name, value] : object.items())
-    if (!is_request_name(name))
+    if (std::find(kRequestNames.begin(), kRequestNames.end(), name) == kRequestNames.end())
       invalid(fmt::format("{}: unknown name '{}'; expected {}", file.string(), name, fmt::join(kRequestNames, ", ")));
   Request request;
   request.options = defaults;

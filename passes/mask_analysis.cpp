@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "passes/comparisons.h"
+#include "passes/uniform_value.h"
 
 namespace attune {
 
@@ -224,14 +225,7 @@ class Analyzer {
     if (x.affine.known() && is_integer(to)) return x;
     const MaskTreePtr t = tree_of(x);
     if (!t) return is_float(to) ? x : Element{};  // an index as a number: still compared as an integer
-    return {{}, combine({t}, [to](const auto& v) { return convert(v[0], to); })};
-  }
-
-  static double convert(double v, DataType to) {
-    if (to == DataType::kBool) return v != 0 ? 1 : 0;
-    if (is_integer(to)) return std::trunc(v);
-    if (to == DataType::kFloat16) return static_cast<double>(static_cast<float>(Float16(static_cast<float>(v))));
-    return to == DataType::kDouble ? v : static_cast<double>(static_cast<float>(v));
+    return {{}, combine({t}, [to](const auto& v) { return cast_number(v[0], to); })};
   }
 
   // Shapes that differ in axes of size 1 only, and axes of size 1 that are repeated.

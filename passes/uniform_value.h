@@ -11,4 +11,7 @@ namespace attune {
 // isn't known.
 std::optional<double> uniform_value(const Value* v, const Inference& inference);
 
+// A number as Cast gives it in elements of this type.
+double cast_number(double v, DataType to);
+
 }  // namespace attune

@@ -7,6 +7,7 @@
 #include "graph/io/reader.h"
 #include "runtime/session.h"
 #include "tests/support/explained.h"
+#include "tests/support/model_files.h"
 #include "tests/support/recorded.h"
 
 namespace attune {
@@ -68,12 +69,10 @@ TEST(MaxRewrites, CountNormalisingFormsAndSizesToo) {
 
 // ---- models of exporters: valid after each rewrite, with the recorded outputs
 
-std::vector<std::string> recorded_models() {
-  const fs::path root = fs::path(ATTUNE_SOURCE_DIR) / "tests/models";
+std::vector<std::string> models() {
   std::vector<std::string> out;
-  for (const auto& entry : fs::recursive_directory_iterator(root))
-    if (entry.path().extension() == ".onnx" && !test::recorded_files(entry.path()).empty())
-      out.push_back(fs::relative(entry.path(), root).string());
+  for (const fs::path& file : test::model_files(test::recorded_models()))
+    if (!test::recorded_files(test::recorded_models() / file).empty()) out.push_back(file.string());
   for (const auto& entry : fs::directory_iterator(fs::path(ATTUNE_SOURCE_DIR) / "tests/passes/fused_operators"))
     if (entry.path().extension() == ".onnx")
       out.push_back("../passes/fused_operators/" + entry.path().filename().string());
@@ -84,7 +83,7 @@ std::vector<std::string> recorded_models() {
 class MaxRewritesOf : public testing::TestWithParam<std::string> {};
 
 TEST_P(MaxRewritesOf, EachPrefixGivesTheRecordedOutputs) {
-  const fs::path file = fs::path(ATTUNE_SOURCE_DIR) / "tests/models" / GetParam();
+  const fs::path file = test::recorded_models() / GetParam();
   const auto recorded = test::read_recorded(test::recorded_files(file).at(0));
   size_t all = 1;
   for (size_t n = 0; n <= all; ++n) {
@@ -108,12 +107,8 @@ TEST_P(MaxRewritesOf, EachPrefixGivesTheRecordedOutputs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, MaxRewritesOf, testing::ValuesIn(recorded_models()), [](const auto& info) {
-  std::string name = info.param;
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(, MaxRewritesOf, testing::ValuesIn(models()),
+                         [](const auto& info) { return test::test_name(info.param); });
 
 }  // namespace
 }  // namespace attune

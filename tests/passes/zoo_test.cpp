@@ -2,7 +2,6 @@
 // The models are those of tests/models, or of the folder that ATTUNE_ZOO names.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -10,16 +9,12 @@
 #include "graph/io/reader.h"
 #include "passes/attention_node.h"
 #include "passes/pass.h"
+#include "tests/support/model_files.h"
 
 namespace attune {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path zoo() {
-  const char* folder = std::getenv("ATTUNE_ZOO");
-  return folder && *folder ? fs::path(folder) : fs::path(ATTUNE_SOURCE_DIR) / "tests/models";
-}
 
 struct Entry {
   std::string file;
@@ -28,7 +23,7 @@ struct Entry {
 };
 
 std::vector<Entry> manifest() {
-  std::ifstream in(zoo() / "manifest.tsv");
+  std::ifstream in(test::zoo() / "manifest.tsv");
   std::vector<Entry> entries;
   std::string line;
   std::getline(in, line);
@@ -36,7 +31,7 @@ std::vector<Entry> manifest() {
     std::istringstream fields(line);
     std::vector<std::string> f;
     for (std::string field; std::getline(fields, field, '\t');) f.push_back(field);
-    if (f.size() < 11 || !fs::exists(zoo() / f[0])) continue;
+    if (f.size() < 11 || !fs::exists(test::zoo() / f[0])) continue;
     entries.push_back({f[0], f[0].find("int8") != std::string::npos, std::stoul(f[4]), std::stoul(f[8]),
                        std::stoul(f[9]), std::stoul(f[10])});
   }
@@ -47,7 +42,7 @@ class ZooFusion : public testing::TestWithParam<Entry> {};
 
 TEST_P(ZooFusion, FusesWhatTheManifestCounts) {
   const Entry& entry = GetParam();
-  Model model = read_model(zoo() / entry.file);
+  Model model = read_model(test::zoo() / entry.file);
   Report report;
   optimize(model, report);
   model.graph->verify();
@@ -71,14 +66,8 @@ TEST_P(ZooFusion, FusesWhatTheManifestCounts) {
     ADD_FAILURE() << miss.rule << ": " << miss.anchor << ": " << miss.path << ": " << miss.value << ": " << miss.reason;
 }
 
-std::string test_name(const testing::TestParamInfo<Entry>& info) {
-  std::string name = info.param.file;
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Zoo, ZooFusion, testing::ValuesIn(manifest()), test_name);
+INSTANTIATE_TEST_SUITE_P(Zoo, ZooFusion, testing::ValuesIn(manifest()),
+                         [](const auto& info) { return test::test_name(info.param.file); });
 
 }  // namespace
 }  // namespace attune
