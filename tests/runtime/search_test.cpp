@@ -3,14 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <random>
 
 #include "graph/error.h"
-#include "runtime/sampling.h"
 #include "runtime/token_rules.h"
 #include "tests/support/error_matchers.h"
 
@@ -282,48 +280,6 @@ TEST(TokenRules, Timestamps) {
   EXPECT_THAT(after(o, {0, 5, 1, 6, 6, 1}, text), ElementsAre(9, 1, 2, kOut, kOut, kOut, kOut, 1));
 }
 
-TEST(Sampling, Warping) {
-  const auto warped = [](std::vector<float> scores, const std::function<void(GenerationOptions&)>& set) {
-    GenerationOptions o;
-    o.top_k = 0;
-    set(o);
-    warp(o, 1, scores);
-    return scores;
-  };
-  using testing::ElementsAre;
-  EXPECT_THAT(warped({1, 4, 2, 3}, [](auto& o) { o.top_k = 2; }), ElementsAre(kOut, 4, kOut, 3));
-  EXPECT_THAT(warped({2, 4}, [](auto& o) { o.temperature = 2; }), ElementsAre(1, 2));
-  const std::vector<float> p{std::log(0.1F), std::log(0.6F), std::log(0.3F)};
-  EXPECT_THAT(warped(p, [](auto& o) { o.top_p = 0.5F; }), ElementsAre(kOut, p[1], kOut));
-  EXPECT_THAT(warped(p, [](auto& o) { o.top_p = 0.8F; }), ElementsAre(kOut, p[1], p[2]));
-  EXPECT_THAT(warped(p, [](auto& o) { o.min_p = 0.4F; }), ElementsAre(kOut, p[1], p[2]));
-}
-
-// Tokens that stay, as of transformers' TypicalLogitsWarper, EpsilonLogitsWarper and EtaLogitsWarper.
-TEST(Sampling, ByInformationAndByLeastProbability) {
-  const auto stay = [](size_t keep, const std::function<void(GenerationOptions&)>& set) {
-    GenerationOptions o;
-    o.top_k = 0;
-    set(o);
-    std::vector<float> scores{0.5F, 2, -1, 1, 0, -0.5F};
-    warp(o, keep, scores);
-    std::vector<size_t> out;
-    for (size_t i = 0; i < scores.size(); ++i)
-      if (std::isfinite(scores[i])) out.push_back(i);
-    return out;
-  };
-  using testing::ElementsAre;
-  EXPECT_THAT(stay(1, [](auto& o) { o.typical_p = 0.2F; }), ElementsAre(1, 3));
-  EXPECT_THAT(stay(1, [](auto& o) { o.typical_p = 0.8F; }), ElementsAre(0, 1, 3));
-  EXPECT_THAT(stay(2, [](auto& o) { o.typical_p = 0.95F; }), ElementsAre(0, 1, 3, 4, 5));
-  EXPECT_THAT(stay(1, [](auto& o) { o.epsilon_cutoff = 0.05F; }), ElementsAre(0, 1, 3, 4));
-  EXPECT_THAT(stay(1, [](auto& o) { o.epsilon_cutoff = 0.9F; }), ElementsAre(1));
-  EXPECT_THAT(stay(2, [](auto& o) { o.epsilon_cutoff = 0.3F; }), ElementsAre(1, 3));
-  EXPECT_THAT(stay(1, [](auto& o) { o.eta_cutoff = 0.1F; }), ElementsAre(0, 1, 3));
-  EXPECT_THAT(stay(1, [](auto& o) { o.eta_cutoff = 0.5F; }), ElementsAre(1, 3));
-  EXPECT_THAT(stay(2, [](auto& o) { o.eta_cutoff = 0.9F; }), ElementsAre(1, 3));
-}
-
 TEST(Options, WaysOfSearchingThatAreNotKnownAreRefused) {
   GenerationOptions o;
   read_generation_options(R"({"num_beam_groups": 1, "diversity_penalty": 0.0, "guidance_scale": null})", o);
@@ -372,16 +328,6 @@ TEST(Options, FromText) {
   set_generation_option("sequence_bias", "[[[3], 10.0], [[2, 3], 1.5], [[3], -5.0]]", o);  // transformers keeps a dict
   EXPECT_THAT(o.sequence_bias,
               testing::UnorderedElementsAre(testing::Pair(Tokens{3}, -5.0F), testing::Pair(Tokens{2, 3}, 1.5F)));
-}
-
-TEST(Sampling, DrawsAsOftenAsProbable) {
-  const std::vector<float> scores{std::log(0.1F), std::log(0.6F), std::log(0.3F)};
-  std::array<int, 3> count{};
-  constexpr int kDraws = 20000;
-  for (int i = 0; i < kDraws; ++i)
-    ++count[static_cast<size_t>(draw(scores, uniform(5, 0, 0, static_cast<uint64_t>(i))))];
-  // Five standard deviations.
-  for (size_t t = 0; t < 3; ++t) EXPECT_NEAR(count[t], kDraws * std::exp(scores[t]), 5 * std::sqrt(kDraws * 0.25)) << t;
 }
 
 TEST(Search, LengthsBeyondAllBoundsAreCut) {
