@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "graph/constant_node.h"
+
 namespace attune {
 namespace {
 
@@ -70,6 +72,7 @@ class Inliner {
             inner.attributes().erase(name);
           }
         }
+        normalize_constant(inner);
       });
   }
 
@@ -78,6 +81,7 @@ class Inliner {
     for (const Value* v : node.inputs()) inputs.push_back(v ? values_.at(v) : nullptr);
     Node* made = graph_.insert_node(call_, node.domain(), node.type(), std::move(inputs), node.output_count(),
                                     resolve(node.attributes()));
+    normalize_constant(*made);
     made->overload = node.overload;
     // Names are unique in a file: what has none by itself, or none for the call, gets one when it is written.
     if (!call_->name.empty() && !node.name.empty()) made->name = call_->name + "/" + node.name;

@@ -1,5 +1,6 @@
 // Constant and ConstantOfShape.
 
+#include "graph/constant_node.h"
 #include "ops/op.h"
 #include "ops/support/elements.h"
 #include "ops/support/packed_types.h"
@@ -8,22 +9,14 @@
 namespace attune {
 namespace {
 
-// The value of a Constant node, whichever attribute gives it.
-Tensor constant_value(const Node& node) {
-  if (const auto* t = node.find<Tensor>("value")) return *t;
-  if (const auto* v = node.find<int64_t>("value_int")) return Tensor::scalar(*v);
-  if (const auto* v = node.find<float>("value_float")) return Tensor::scalar(*v);
-  if (const auto* v = node.find<std::string>("value_string")) return Tensor::from_strings({}, {*v});
-  const auto length = [](const auto& list) { return Shape{static_cast<int64_t>(list.size())}; };
-  if (const auto* v = node.find<std::vector<int64_t>>("value_ints")) return Tensor::from<int64_t>(length(*v), *v);
-  if (const auto* v = node.find<std::vector<float>>("value_floats")) return Tensor::from<float>(length(*v), *v);
-  if (const auto* v = node.find<std::vector<std::string>>("value_strings")) return Tensor::from_strings(length(*v), *v);
+Tensor value_of(const Node& node) {
+  if (auto value = constant_node_value(node)) return *value;
   throw Error(Error::Kind::kUnsupported, "a Constant without a dense value");
 }
 
 class ConstantKernel final : public Kernel {
  public:
-  explicit ConstantKernel(const KernelContext& context) : value_(constant_value(context.node())) {}
+  explicit ConstantKernel(const KernelContext& context) : value_(value_of(context.node())) {}
   void run(KernelCall& call) const override { call.set_output(0, value_); }
   std::string implementation() const override { return "constant"; }
 

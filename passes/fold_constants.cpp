@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "graph/constant_node.h"
 #include "ops/evaluate.h"
 #include "ops/op.h"
 #include "passes/passes.h"
@@ -11,21 +12,6 @@ namespace {
 // A folded result may be as large as the constants that only it was computed from, or this large: weights that others
 // read, too, aren't copied.
 constexpr size_t kAlwaysAllowedBytes = 16384;
-
-// The value of a Constant node, in any of its spellings; undefined if it is none of these.
-Tensor constant_node_value(const Node& n) {
-  if (const auto* t = n.find<Tensor>("value")) return *t;
-  if (const auto* f = n.find<float>("value_float")) return Tensor::scalar(*f);
-  if (const auto* i = n.find<int64_t>("value_int")) return Tensor::scalar(*i);
-  if (const auto* fs = n.find<std::vector<float>>("value_floats"))
-    return Tensor::from<float>({static_cast<int64_t>(fs->size())}, std::span<const float>(*fs));
-  if (const auto* is = n.find<std::vector<int64_t>>("value_ints"))
-    return Tensor::from<int64_t>({static_cast<int64_t>(is->size())}, std::span<const int64_t>(*is));
-  if (const auto* s = n.find<std::string>("value_string")) return Tensor::from_strings({}, {*s});
-  if (const auto* ss = n.find<std::vector<std::string>>("value_strings"))
-    return Tensor::from_strings({static_cast<int64_t>(ss->size())}, *ss);
-  return {};
-}
 
 bool foldable(const Node& n, int64_t opset) {
   static constexpr std::array<std::string_view, 3> kKept = {"DequantizeLinear", "DynamicQuantizeLinear", "Constant"};
@@ -80,7 +66,7 @@ class Folder {
  private:
   void fold(Graph& graph, Node& n) {
     if (n.is("Constant")) {
-      if (Tensor t = constant_node_value(n); t.defined()) replace(graph, n, {Datum(std::move(t))});
+      if (auto t = constant_node_value(n)) replace(graph, n, {Datum(std::move(*t))});
       return;
     }
     if (!foldable(n, model_.opset(n.domain())) || !may_be_small(n)) return;

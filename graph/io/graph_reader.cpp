@@ -4,6 +4,8 @@
 
 #include <unordered_set>
 
+#include "graph/constant_node.h"
+
 namespace attune {
 namespace {
 
@@ -57,36 +59,6 @@ AttributeProto::AttributeType type_of(const AttributeProto& a) {
 template <class Out, class In>
 std::vector<Out> to_vector(const In& values) {
   return {values.begin(), values.end()};
-}
-
-// Constant has seven attributes for its value; all become `value`, which means the same and is what
-// Value::constant() looks at.
-void normalize_constant(Node* node) {
-  if (!node->is("Constant")) return;
-  Attributes& attributes = node->attributes();
-  const auto replace = [&](std::string_view name, auto&& make) {
-    const auto it = attributes.find(name);
-    if (it == attributes.end()) return;
-    std::optional<Tensor> tensor = make(it->second);
-    if (!tensor) return;
-    attributes.erase(it);
-    attributes.insert_or_assign("value", std::move(*tensor));
-  };
-  const auto scalar = [](const Attribute& a) -> std::optional<Tensor> {
-    if (const auto* f = std::get_if<float>(&a)) return Tensor::scalar(*f);
-    if (const auto* i = std::get_if<int64_t>(&a)) return Tensor::scalar(*i);
-    if (const auto* s = std::get_if<std::string>(&a)) return Tensor::from_strings({}, {*s});
-    return std::nullopt;
-  };
-  const auto list = [](const Attribute& a) -> std::optional<Tensor> {
-    const auto shape = [](const auto& v) { return Shape{static_cast<int64_t>(v.size())}; };
-    if (const auto* f = std::get_if<std::vector<float>>(&a)) return Tensor::from<float>(shape(*f), *f);
-    if (const auto* i = std::get_if<std::vector<int64_t>>(&a)) return Tensor::from<int64_t>(shape(*i), *i);
-    if (const auto* s = std::get_if<std::vector<std::string>>(&a)) return Tensor::from_strings(shape(*s), *s);
-    return std::nullopt;
-  };
-  for (const char* name : {"value_float", "value_int", "value_string"}) replace(name, scalar);
-  for (const char* name : {"value_floats", "value_ints", "value_strings"}) replace(name, list);
 }
 
 }  // namespace
@@ -173,7 +145,7 @@ void GraphReader::connect(const PendingNode& pending, const Scope& scope) {
                       if (!seen.insert(a.name()).second) invalid("it is there twice");
                       read_attribute(a, n, scope);
                     });
-           normalize_constant(n);
+           normalize_constant(*n);
          });
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/constant_node.h"
 #include "ops/infer/contents.h"
 #include "ops/infer/node_inference.h"
 
@@ -36,25 +37,10 @@ void infer_size(NodeInference& n) {
 }
 
 void infer_constant(NodeInference& n) {
-  const Node& node = n.node();
-  if (const Tensor* t = node.find<Tensor>("value")) return n.set(0, t->type(), to_dims(t->shape().span()));
-  if (const int64_t* i = node.find<int64_t>("value_int")) return set_integers(n, {}, {Dim(*i)});
-  if (const auto* list = node.find<std::vector<int64_t>>("value_ints"))
-    return set_integers(n, {static_cast<int64_t>(list->size())}, to_dims(*list));
-  if (const float* f = node.find<float>("value_float")) {
-    n.set(0, DataType::kFloat, Dims{});
-    return n.set_contents(0, {DataType::kFloat, {}, {}, {static_cast<double>(*f)}});
-  }
-  if (const auto* list = node.find<std::vector<float>>("value_floats")) {
-    const auto count = static_cast<int64_t>(list->size());
-    n.set(0, DataType::kFloat, Dims{count});
-    if (list->size() <= SymbolicTensor::kMaxElements)
-      n.set_contents(0, {DataType::kFloat, {count}, {}, {list->begin(), list->end()}});
-    return;
-  }
-  if (node.has("value_string")) return n.set(0, DataType::kString, Dims{});
-  if (const auto* list = node.find<std::vector<std::string>>("value_strings"))
-    return n.set(0, DataType::kString, Dims{Dim(static_cast<int64_t>(list->size()))});
+  const auto value = constant_node_value(n.node());
+  if (!value) return;
+  n.set(0, value->type(), to_dims(value->shape().span()));
+  if (auto contents = contents_of(*value)) n.set_contents(0, std::move(*contents));
 }
 
 // A shape given as a tensor of sizes: the sizes if they are known, else as many unknown ones as its length says.
