@@ -19,6 +19,11 @@ void AlignmentStore::add_layer(Step& step, const Tensor& weights, size_t number,
   const Tensor t = weights.to_contiguous();
   const auto heads = static_cast<size_t>(t.rank() == 4 ? t.dim(1) : 1);
   const auto queries = static_cast<size_t>(t.rank() == 2 ? 1 : t.dim(t.rank() - 2));
+  if (static_cast<size_t>(t.shape().back()) != positions_ || static_cast<size_t>(t.dim(0)) != step.rows)
+    throw Error(Error::Kind::kUnsupported,
+                fmt::format("alignments: expected weights of {} rows over the source's {} positions in layer {} of "
+                            "cross-attention, got shape {}",
+                            step.rows, positions_, number, t.shape().to_string()));
   Layer layer{number, heads, averaged, std::vector<float>(step.rows * heads * positions_)};
   if (queries > 0)
     dispatch<float, Float16, BFloat16, double>(t.type(), [&]<class T>() {
@@ -28,6 +33,11 @@ void AlignmentStore::add_layer(Step& step, const Tensor& weights, size_t number,
           layer.weights[i * positions_ + p] = static_cast<float>(from[((i + 1) * queries - 1) * positions_ + p]);
     });
   step.layers.push_back(std::move(layer));
+}
+
+bool AlignmentStore::same_layers(const Step& a, const Step& b) {
+  return std::equal(a.layers.begin(), a.layers.end(), b.layers.begin(), b.layers.end(),
+                    [](const Layer& x, const Layer& y) { return x.layer == y.layer && x.heads == y.heads; });
 }
 
 void AlignmentStore::check_heads(const Step& step) const {
@@ -57,6 +67,10 @@ void AlignmentStore::add(const DecoderPlans::Part& part, const std::vector<Datum
   if (!tapped) step.layer_count = step.layers.size();
   request_.which.check(step.layer_count);
   check_heads(step);
+  if (!steps_.empty() && !same_layers(steps_[0], step))
+    throw Error(Error::Kind::kUnsupported,
+                fmt::format("alignments: the first step gives weights of {} layers, this one of {}, or of other heads",
+                            steps_[0].layers.size(), step.layers.size()));
   steps_.push_back(std::move(step));
 }
 

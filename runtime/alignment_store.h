@@ -13,7 +13,8 @@ class AlignmentStore {
   bool active() const { return request_.mean || request_.heads; }
   // Takes the weights of the last token of each row out of a step's outputs: the tapped ones, or, if there are none,
   // outputs of the decoder itself whose last axis counts the positions.
-  // Throws Error(kInvalidArgument) if a head that was selected isn't there.
+  // Throws Error(kInvalidArgument) if a head that was selected isn't there, Error(kUnsupported) for weights over other
+  // positions than the source's, or of other layers than in the first step.
   void add(const DecoderPlans::Part& part, const std::vector<Datum>& outputs, size_t rows);
 
   // Of one step and row; empty if there is none.
@@ -32,6 +33,7 @@ class AlignmentStore {
   };
 
   void add_layer(Step& step, const Tensor& weights, size_t layer, bool averaged) const;
+  static bool same_layers(const Step& a, const Step& b);
   void check_heads(const Step& step) const;
 
   AlignmentRequest request_;

@@ -131,7 +131,10 @@ class SourceBeams {
  private:
   void take(const std::vector<Candidate>& candidates) {
     std::vector<Beam> extended;
-    for (const Candidate& c : candidates) extended.push_back(extend(c));
+    for (const Candidate& c : candidates) {
+      check_best_score(c.score);
+      extended.push_back(extend(c));
+    }
     update_finished(candidates, extended);
     next_beams(candidates, std::move(extended));
     const bool all_end = std::all_of(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.ends; });

@@ -47,6 +47,12 @@ std::vector<std::filesystem::path> weight_files(const std::filesystem::path& fol
   return files;
 }
 
+size_t count_sources(const std::vector<SourceBatch>& batches) {
+  size_t count = 0;
+  for (const SourceBatch& b : batches) count += b.sources.size();
+  return count;
+}
+
 }  // namespace
 
 struct Generator::Impl {
@@ -59,7 +65,7 @@ struct Generator::Impl {
   void generate_group(const SourceBatch& batch, EncodedSources sources, const GenerationOptions& o,
                       const TokenCallback& callback, std::vector<std::vector<Generation>>& results);
   std::vector<std::vector<int64_t>> prompts(const SourceBatch& batch, const GenerationOptions& o) const;
-  void check_request(const GenerationOptions& o) const;
+  void check_request(const GenerationOptions& o, const std::vector<SourceBatch>& batches) const;
   EncodedSources encode(const SourceBatch& batch);
   EncodedSources encode_timed(const SourceBatch& batch);
   void show_encoder(const EncodedSources& sources) const;
@@ -172,6 +178,10 @@ EncodedSources Generator::Impl::encode(const SourceBatch& batch) {
   // Features (audio, pictures) have no mask of their own: every state of the encoder is a position.
   if (!batch.has_ids) {
     const Tensor& memory = sources.outputs.at(0).tensor();
+    if (memory.rank() == 0 || static_cast<size_t>(memory.dim(0)) != sources.count)
+      throw Error(Error::Kind::kInvalidArgument,
+                  fmt::format("encoder: expected states of {} sources, as its inputs have, got shape {}", sources.count,
+                              memory.shape().to_string()));
     const int64_t length = memory.rank() > 1 ? memory.dim(1) : 1;
     const std::vector<int64_t> ones(static_cast<size_t>(memory.dim(0) * length), 1);
     sources.mask = Tensor::from<int64_t>({memory.dim(0), length}, ones);
@@ -232,8 +242,12 @@ void Generator::Impl::generate_group(const SourceBatch& batch, EncodedSources so
   timing.decode_ms += milliseconds(decoding);
 }
 
-void Generator::Impl::check_request(const GenerationOptions& o) const {
+void Generator::Impl::check_request(const GenerationOptions& o, const std::vector<SourceBatch>& batches) const {
   check(o);
+  const size_t prompts = o.decoder_input_ids.size(), count = count_sources(batches);
+  if (prompts > 1 && prompts != count)
+    throw Error(Error::Kind::kInvalidArgument,
+                fmt::format("decoder_input_ids: {} prompts, but {} sources", prompts, count));
   if (o.output_alignments && (whole || !decoder->gives_alignments()))
     throw Error(Error::Kind::kUnsupported,
                 "the model gives no alignments: its decoder has no fused cross-attention and no output with weights");
@@ -241,17 +255,11 @@ void Generator::Impl::check_request(const GenerationOptions& o) const {
 
 std::vector<std::vector<Generation>> Generator::Impl::generate(const TensorMap& inputs, const GenerationOptions& o,
                                                                const TokenCallback& callback) {
-  check_request(o);
   timing = {};
   const auto& ports = whole ? whole->inputs() : encoder->plan().inputs();
   const auto batches = make_batches(inputs, ports, o);
-  size_t count = 0;
-  for (const SourceBatch& b : batches) count += b.sources.size();
-  const size_t prompts = o.decoder_input_ids.size();
-  if (prompts > 1 && prompts != count)
-    throw Error(Error::Kind::kInvalidArgument,
-                fmt::format("decoder_input_ids: {} prompts, but {} sources", prompts, count));
-  std::vector<std::vector<Generation>> results(count);
+  check_request(o, batches);
+  std::vector<std::vector<Generation>> results(count_sources(batches));
   for (const SourceBatch& batch : batches) {
     if (!whole) {
       generate_group(batch, encode_timed(batch), o, callback, results);
@@ -329,11 +337,9 @@ Generator::Encoded Generator::encode(const TensorMap& inputs) {
 
 std::vector<std::vector<Generation>> Generator::generate(const Encoded& sources, const GenerationOptions& options,
                                                          const TokenCallback& callback) {
-  impl_->check_request(options);
+  impl_->check_request(options, sources.batches_->batches);
   impl_->timing = {};
-  size_t count = 0;
-  for (const SourceBatch& b : sources.batches_->batches) count += b.sources.size();
-  std::vector<std::vector<Generation>> results(count);
+  std::vector<std::vector<Generation>> results(count_sources(sources.batches_->batches));
   for (size_t i = 0; i < sources.batches_->batches.size(); ++i)
     impl_->generate_group(sources.batches_->batches[i], sources.batches_->encoded[i], options, callback, results);
   return results;

@@ -1,6 +1,10 @@
 #include "runtime/rows.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
+
+#include "graph/error.h"
 
 namespace attune {
 namespace {
@@ -37,6 +41,13 @@ void copy_row(const Tensor& t, size_t axis, const std::byte* from, std::byte* to
   }
 }
 
+void check_rows(const Tensor& t, std::span<const int32_t> rows, size_t axis) {
+  for (const int32_t row : rows)
+    if (row < 0 || row >= t.dim(axis))
+      throw Error(Error::Kind::kInvalidArgument,
+                  fmt::format("row {} on axis {} of a tensor of shape {}", row, axis, t.shape().to_string()));
+}
+
 bool all_in_order(int64_t count, std::span<const int32_t> rows) {
   if (static_cast<size_t>(count) != rows.size()) return false;
   for (size_t i = 0; i < rows.size(); ++i)
@@ -66,6 +77,7 @@ Tensor gather_dense(const Tensor& tensor, std::span<const int32_t> rows, BufferP
 
 Tensor gather_rows(const Tensor& tensor, std::span<const int32_t> rows, BufferPool* pool, size_t axis) {
   if (all_in_order(tensor.dim(axis), rows)) return tensor;
+  check_rows(tensor, rows, axis);
   if (tensor.contiguous()) return gather_dense(tensor, rows, pool, axis);
   if (axis != 0) return gather_dense(tensor.to_contiguous(pool), rows, pool, axis);
   Shape shape = tensor.shape();

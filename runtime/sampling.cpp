@@ -215,8 +215,7 @@ int64_t draw(std::span<const float> scores, double u) {
   double top = kMinusInfinity;
   for (int64_t i = 0; i < n; i += kLogSumStretch) {
     sums.push_back(sum_row(scores.data() + i, std::min(kLogSumStretch, n - i)));
-    if (std::isnan(sums.back().shift) || sums.back().shift > std::numeric_limits<float>::max())
-      throw Error(Error::Kind::kInvalidArgument, "no token can be drawn: the model's scores are not finite");
+    check_best_score(sums.back().shift);
     top = std::max<double>(top, sums.back().shift);
   }
   if (std::isinf(top)) throw Error(Error::Kind::kInvalidArgument, "no token is left to draw: all are suppressed");
@@ -229,6 +228,11 @@ int64_t draw(std::span<const float> scores, double u) {
   const auto stretch = scores.subspan(begin, std::min<size_t>(kLogSumStretch, scores.size() - begin));
   const auto probability = [&](size_t i) { return std::exp(stretch[i] - top); };
   return static_cast<int64_t>(begin + find_weight(stretch.size(), probability, rest));
+}
+
+void check_best_score(float score) {
+  if (std::isnan(score) || score > std::numeric_limits<float>::max())
+    throw Error(Error::Kind::kInvalidModel, "no token can be chosen: the decoder's scores are not finite");
 }
 
 }  // namespace attune

@@ -18,4 +18,7 @@ double uniform(uint64_t seed, uint64_t source, uint64_t sequence, uint64_t step)
 // The first token whose cumulative probability (softmax of `scores`, in double) exceeds u.
 int64_t draw(std::span<const float> scores, double u);
 
+// Throws Error(kInvalidModel) if the score of the best token is NaN or infinite: the model's scores are no numbers.
+void check_best_score(float score);
+
 }  // namespace attune

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/error.h"
 #include "ops/support/row_math.h"
@@ -52,7 +53,13 @@ class TokenByToken {
     for (uint64_t step = 0; length < max_length_ && !running_.empty(); ++step, ++length) {
       if (const auto excluded = excluded_tokens(length)) {
         const BestTokens best = selector_->select(sequences_, parents_, {1, *excluded, {}});
-        for (Running& r : running_) take(r, best.tokens[static_cast<size_t>(r.row)]);
+        const bool all_excluded = excluded->size() == selector_->selects();
+        for (Running& r : running_) {
+          const auto row = static_cast<size_t>(r.row);
+          // No score is above -inf if all are NaN.
+          if (!all_excluded) check_best_score(std::isinf(best.scores[row]) ? NAN : best.scores[row]);
+          take(r, best.tokens[row]);
+        }
       } else {
         take_tokens(model_.step(sequences_, parents_), step);
       }
@@ -103,6 +110,7 @@ class TokenByToken {
         token = draw(row, uniform(options_.seed, r.source, r.copy, step));
       } else {
         token = argmax_row(row.data(), static_cast<int64_t>(row.size()));
+        check_best_score(row[static_cast<size_t>(token)]);
       }
       if (options_.output_log_probabilities) {
         const float scale = options_.do_sample ? options_.temperature : 1.0F;

@@ -15,6 +15,9 @@ namespace {
 
 bool is_mask_name(const std::string& name) { return name.find("mask") != std::string::npos; }
 bool is_length_name(const std::string& name) { return name.find("length") != std::string::npos; }
+// Inputs of BERT's kind that have defaults: segment 0, and positions from 0.
+bool is_segment_name(const std::string& name) { return name.find("token_type") != std::string::npos; }
+bool is_position_name(const std::string& name) { return name.find("position") != std::string::npos; }
 bool is_index(DataType type) { return type == DataType::kInt64 || type == DataType::kInt32; }
 
 struct Ids {
@@ -24,7 +27,7 @@ struct Ids {
 class Batcher {
  public:
   Batcher(const TensorMap& inputs, const std::vector<Plan::Port>& ports, const GenerationOptions& options)
-      : inputs_(inputs), ports_(ports), options_(options) {}
+      : inputs_(inputs), ports_(ports), options_(options), id_port_(find_id_port(ports)) {}
 
   std::vector<SourceBatch> run() {
     check_names();
@@ -44,9 +47,20 @@ class Batcher {
     return it == inputs_.end() ? nullptr : &it->second.tensor();
   }
 
-  bool is_id_port(const Plan::Port& p) const {
+  static bool counts_columns(const Plan::Port& p) {
     return is_index(p.type.tensor.element) && p.type.tensor.rank() == 2 && !is_mask_name(p.name) &&
            !is_length_name(p.name);
+  }
+
+  // The port of the token ids: input_ids, or the first that could be it. Null if there is none.
+  static const Plan::Port* find_id_port(const std::vector<Plan::Port>& ports) {
+    const Plan::Port* first = nullptr;
+    for (const Plan::Port& p : ports) {
+      if (!counts_columns(p)) continue;
+      if (p.name == "input_ids") return &p;
+      if (!first && !is_segment_name(p.name) && !is_position_name(p.name)) first = &p;
+    }
+    return first;
   }
 
   // Ids and masks go by Hugging Face's names, too; a single input of another name is that of a single port.
@@ -65,11 +79,10 @@ class Batcher {
     const Tensor* ids = given("input_ids");
     const Tensor* mask = given("attention_mask");
     for (const Plan::Port& p : ports_) {
-      if (is_id_port(p) && given(p.name)) ids = given(p.name);
       if (is_mask_name(p.name) && given(p.name)) mask = given(p.name);
     }
-    const bool wanted = std::any_of(ports_.begin(), ports_.end(), [&](const Plan::Port& p) { return is_id_port(p); });
-    if (!wanted) return;
+    if (!id_port_) return;
+    if (const Tensor* t = given(id_port_->name)) ids = t;
     if (!ids) invalid("no token ids are given (input_ids)");
     if (ids->rank() != 2)
       invalid(fmt::format("input_ids: expected shape (sources, length), got {}", ids->shape().to_string()));
@@ -155,7 +168,7 @@ class Batcher {
     for (const int32_t row : rows) lengths.push_back(real_length(row));
     for (const Plan::Port& p : ports_) {
       const DataType type = p.type.tensor.element;
-      if (is_id_port(p)) {
+      if (&p == id_port_) {
         out.encoder_inputs.push_back(as_type(ids, type));
       } else if (is_mask_name(p.name)) {
         out.encoder_inputs.push_back(as_type(out.mask, type));
@@ -163,12 +176,32 @@ class Batcher {
         out.encoder_inputs.push_back(
             as_type(Tensor::from<int64_t>({static_cast<int64_t>(rows.size())}, lengths), type));
       } else if (const Tensor* t = given(p.name)) {
-        out.encoder_inputs.push_back(t->rank() > 0 ? gather_rows(*t, rows, nullptr) : *t);
+        out.encoder_inputs.push_back(other_input(p, *t, rows, width));
+      } else if (counts_columns(p) && (is_segment_name(p.name) || is_position_name(p.name))) {
+        out.encoder_inputs.push_back(as_type(default_columns(is_position_name(p.name), rows.size(), width), type));
       } else {
         out.encoder_inputs.push_back({});  // a whole model's own, or reported by the session
       }
     }
     return out;
+  }
+
+  // An input beside ids and mask; one of (sources, length) loses columns as they do.
+  Datum other_input(const Plan::Port& p, const Tensor& t, const std::vector<int32_t>& rows, int64_t width) const {
+    if (t.rank() == 0) return t;
+    const int64_t count = ids_->ids.dim(0);
+    if (t.dim(0) != count)
+      invalid(fmt::format("{}: expected {} sources on the first axis, as input_ids has, got shape {}", p.name, count,
+                          t.shape().to_string()));
+    if (!counts_columns(p) || !(t.shape() == ids_->ids.shape())) return gather_rows(t, rows, nullptr);
+    return as_type(cut(Tensor::from<int64_t>(t.shape(), t.to_int64()), rows, width), p.type.tensor.element);
+  }
+
+  static Tensor default_columns(bool positions, size_t rows, int64_t width) {
+    std::vector<int64_t> values;
+    for (size_t i = 0; i < rows; ++i)
+      for (int64_t c = 0; c < width; ++c) values.push_back(positions ? c : 0);
+    return Tensor::from<int64_t>({static_cast<int64_t>(rows), width}, values);
   }
 
   // A mask that isn't given hides nothing: its shape is that of the features' first axes.
@@ -190,7 +223,7 @@ class Batcher {
 
   SourceBatch features() const {
     SourceBatch out;
-    size_t count = 0;
+    const Tensor* most = nullptr;  // the one of most axes, whose first counts the sources
     for (const Plan::Port& p : ports_) {
       if (is_mask_name(p.name)) {
         out.encoder_inputs.push_back(feature_mask(p));
@@ -199,9 +232,9 @@ class Batcher {
       const Tensor* t = given(p.name);
       if (!t && inputs_.size() == 1) t = &inputs_.begin()->second.tensor();
       out.encoder_inputs.push_back(t ? Datum(*t) : Datum());
-      if (t && t->rank() > 0) count = static_cast<size_t>(t->dim(0));
+      if (t && t->rank() > (most ? most->rank() : 0)) most = t;
     }
-    out.sources.resize(count);
+    out.sources.resize(most ? static_cast<size_t>(most->dim(0)) : 0);
     std::iota(out.sources.begin(), out.sources.end(), size_t{0});
     return out;
   }
@@ -209,6 +242,7 @@ class Batcher {
   const TensorMap& inputs_;
   const std::vector<Plan::Port>& ports_;
   const GenerationOptions& options_;
+  const Plan::Port* id_port_;
   std::optional<Ids> ids_;
 };
 

@@ -1,5 +1,7 @@
 #include "runtime/whole_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace attune {
@@ -26,7 +28,13 @@ std::vector<std::vector<int64_t>> WholeModel::run(const SourceBatch& batch, cons
   session_->run(inputs, outputs);
   const Tensor tokens = outputs[output_].tensor().to_contiguous();
   const auto values = tokens.to_int64();
-  const auto width = tokens.rank() > 1 ? static_cast<size_t>(tokens.dim(1)) : 1;
+  const bool one_source = tokens.rank() == 1 && batch.sources.size() == 1;
+  if (!one_source && (tokens.rank() != 2 || static_cast<size_t>(tokens.dim(0)) != batch.sources.size()))
+    throw Error(
+        Error::Kind::kInvalidModel,
+        fmt::format("output '{}': expected tokens of shape ({} sources, length), got {}",
+                    session_->plan().outputs()[output_].name, batch.sources.size(), tokens.shape().to_string()));
+  const auto width = static_cast<size_t>(tokens.shape().back());
   std::vector<std::vector<int64_t>> out;
   for (size_t row = 0; row < batch.sources.size(); ++row) {
     std::vector<int64_t> sequence;

@@ -1,5 +1,7 @@
 #include "runtime/diagnosis/diagnosis.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "graph/error.h"
@@ -22,10 +24,17 @@ TensorMap part_of_sources(const TensorMap& inputs, size_t begin, size_t count) {
 
 size_t source_count(const TensorMap& inputs) {
   if (inputs.empty()) throw Error(Error::Kind::kInvalidArgument, "there are no inputs to look at");
-  const Datum& first = inputs.begin()->second;
-  if (first.kind() != Datum::Kind::kTensor || first.tensor().rank() == 0)
-    throw Error(Error::Kind::kInvalidArgument, "inputs: expected tensors whose first axis counts the sources");
-  return static_cast<size_t>(first.tensor().dim(0));
+  const auto& [first, sources] = *inputs.begin();
+  for (const auto& [name, datum] : inputs) {
+    if (datum.kind() != Datum::Kind::kTensor || datum.tensor().rank() == 0)
+      throw Error(Error::Kind::kInvalidArgument,
+                  fmt::format("{}: expected a tensor whose first axis counts the sources", name));
+    if (datum.tensor().dim(0) != sources.tensor().dim(0))
+      throw Error(Error::Kind::kInvalidArgument,
+                  fmt::format("{}: expected {} sources, as '{}' has, got shape {}", name, sources.tensor().dim(0),
+                              first, datum.tensor().shape().to_string()));
+  }
+  return static_cast<size_t>(sources.tensor().dim(0));
 }
 
 // Sources that are run together: the weights of all layers are held at once, and grow with the square of the length.
