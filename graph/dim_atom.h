@@ -18,8 +18,14 @@ struct Dim::Atom {
   Bounds range;
 };
 
-// Rounds towards minus infinity.
+// Rounds towards minus infinity. b is neither 0 nor -1: the smallest integer has no negative.
 inline int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); }
+
+// a - b floor(a / b): of the sign of b.
+inline int64_t floor_mod(int64_t a, int64_t b) {
+  const int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
 
 inline std::optional<int64_t> checked_add(std::optional<int64_t> a, std::optional<int64_t> b) {
   int64_t sum = 0;

@@ -63,6 +63,7 @@ Dim::Division Dim::divide(const Dim& a, const Dim& b) {
   Dim quotient(0), rest(0), left = a;
   for (size_t rounds = 0; !left.terms_.empty(); ++rounds) {
     const Term term = left.terms_.front();
+    if (by_factor == -1 && term.factor == INT64_MIN) return {0, a};
     left.terms_.erase(left.terms_.begin());
     Atoms remaining;
     std::set_difference(term.atoms.begin(), term.atoms.end(), by.begin(), by.end(), std::back_inserter(remaining),
@@ -89,9 +90,8 @@ Dim::Division Dim::divide(const Dim& a, const Dim& b) {
     if (!left.known_ || !quotient.known_ || rounds > kMaxDimTerms) return {0, a};
   }
   if (number) {
-    const int64_t times = floor_div(left.constant_, by_factor);
-    quotient.add_constant(times);
-    rest.add_constant(left.constant_ - times * by_factor);
+    quotient.add_constant(floor_div(left.constant_, by_factor));
+    rest.add_constant(floor_mod(left.constant_, by_factor));
   } else {
     rest.add_constant(left.constant_);
   }
@@ -152,7 +152,7 @@ Dim Dim::modulo(const Dim& a, const Dim& b) {
   if (b.is(1) || b.is(-1)) return 0;
   const Dim rest = divide(a, b).rest;
   const auto x = rest.constant(), y = b.constant();
-  if (x && y) return *x - floor_div(*x, *y) * *y;
+  if (x && y) return floor_mod(*x, *y);
   if (rest.is(0)) return 0;
   if (rest.at_least(0) && (b - rest).at_least(1)) return rest;
   return opaque(Function::kModulo, rest, b);

@@ -4,6 +4,8 @@
 
 #include <cstring>
 #include <limits>
+#include <new>
+#include <stdexcept>
 
 namespace attune {
 namespace {
@@ -20,6 +22,15 @@ size_t checked_bytes(DataType type, const Shape& shape) {
   if (count > std::numeric_limits<int64_t>::max() / 16)
     throw Error(Error::Kind::kLimit, fmt::format("shape {} has too many elements", shape.to_string()));
   return storage_bytes(type, static_cast<size_t>(count));
+}
+
+std::shared_ptr<std::vector<std::string>> allocate_strings(const Shape& shape) {
+  try {
+    return std::make_shared<std::vector<std::string>>(static_cast<size_t>(shape.count()));
+  } catch (const std::length_error&) {  // more than a vector can have
+  } catch (const std::bad_alloc&) {
+  }
+  throw Error(Error::Kind::kLimit, fmt::format("can't allocate {} strings", shape.count()));
 }
 
 void copy_strided(const Tensor& from, size_t axis, const std::byte* src, std::byte*& dst, size_t element) {
@@ -72,7 +83,7 @@ Tensor Tensor::allocate(DataType type, const Shape& shape, BufferPool* pool) {
   t.shape_ = shape;
   const size_t bytes = checked_bytes(type, shape);
   if (type == DataType::kString) {
-    t.strings_ = std::make_shared<std::vector<std::string>>(static_cast<size_t>(shape.count()));
+    t.strings_ = allocate_strings(shape);
   } else {
     t.buffer_ = pool ? pool->acquire(bytes) : BufferRef::allocate(bytes);
     t.data_ = t.buffer_->data();

@@ -167,7 +167,7 @@ void GraphReader::read_attribute(const AttributeProto& proto, Node* node, const 
     }
     case AttributeProto::SPARSE_TENSOR:
       if (node->is("Constant") && proto.name() == "sparse_value") {
-        node->set("value", tensors_.read(proto.sparse_tensor()));
+        node->set("value", tensors_.read_whole(proto.sparse_tensor()));
         return;
       }
       [[fallthrough]];

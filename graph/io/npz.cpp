@@ -26,9 +26,11 @@ struct ErrorText {
 struct Discard {
   void operator()(zip_t* archive) const { zip_discard(archive); }
   void operator()(zip_file_t* entry) const { zip_fclose(entry); }
+  void operator()(zip_source_t* source) const { zip_source_free(source); }
 };
 using Archive = std::unique_ptr<zip_t, Discard>;
 using Entry = std::unique_ptr<zip_file_t, Discard>;
+using Source = std::unique_ptr<zip_source_t, Discard>;
 
 Archive open_archive(std::string_view bytes) {
   if (bytes.empty()) invalid("it isn't a .npz file: it is empty");
@@ -58,6 +60,53 @@ std::string read_entry(zip_t* archive, zip_uint64_t index, uint64_t claimed) {
     if (n == 0) return bytes;
     if (bytes.size() > claimed) invalid("it is longer than the archive says");
   }
+}
+
+[[noreturn]] void fail(const std::string& reason) { throw Error(Error::Kind::kIo, "can't write it: " + reason); }
+
+// `contents` must stay until the archive is closed.
+void add_entry(zip_t* archive, const std::string& name, const std::string& contents, bool compress) {
+  zip_source_t* source = zip_source_buffer(archive, contents.data(), contents.size(), 0);
+  const zip_int64_t index = source ? zip_file_add(archive, name.c_str(), source, ZIP_FL_ENC_UTF_8) : -1;
+  if (index < 0) {
+    zip_source_free(source);
+    fail(zip_strerror(archive));
+  }
+  const auto entry = static_cast<zip_uint64_t>(index);
+  constexpr zip_uint16_t kFirstOfJanuary1980 = 0x21;  // the same arrays give the same file
+  if (zip_set_file_compression(archive, entry, compress ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0) != 0 ||
+      zip_file_set_dostime(archive, entry, 0, kFirstOfJanuary1980, 0) != 0)
+    fail(zip_strerror(archive));
+}
+
+void copy_all(zip_source_t* from, OutputFile& to) {
+  if (zip_source_open(from) != 0) fail(zip_error_strerror(zip_source_error(from)));
+  std::string chunk(size_t{1} << 20, '\0');
+  zip_int64_t n = 0;
+  while ((n = zip_source_read(from, chunk.data(), chunk.size())) > 0)
+    to.write(std::string_view(chunk).substr(0, static_cast<size_t>(n)));
+  zip_source_close(from);
+  if (n < 0) fail(zip_error_strerror(zip_source_error(from)));
+}
+
+// The archive is made in memory: libzip's own files would lie beside the rules of OutputFile.
+void write_archive(const NamedTensors& tensors, bool compress, OutputFile& out) {
+  ErrorText error;
+  const Source memory(zip_source_buffer_create(nullptr, 0, 0, &error.error));
+  if (!memory) fail(error.text());
+  Archive archive(zip_open_from_source(memory.get(), ZIP_CREATE | ZIP_TRUNCATE, &error.error));
+  if (!archive) fail(error.text());
+  zip_source_keep(memory.get());  // the archive frees it once
+  std::vector<std::string> contents;
+  contents.reserve(tensors.size());
+  for (const auto& [name, tensor] : tensors) {
+    contents.push_back(within("array '" + name + "'", [&, &t = tensor] { return serialize_npy(t); }));
+    add_entry(archive.get(), name + ".npy", contents.back(), compress);
+  }
+  if (zip_close(archive.get()) != 0) fail(zip_strerror(archive.get()));
+  (void)archive.release();
+  contents.clear();
+  copy_all(memory.get(), out);
 }
 
 }  // namespace
@@ -90,41 +139,14 @@ NamedTensors read_npz(const std::filesystem::path& file) {
 
 void write_npz(const std::filesystem::path& file, const NamedTensors& tensors, bool compress) {
   within(file.string(), [&] {
-    const auto fail = [](const std::string& reason) { throw Error(Error::Kind::kIo, "can't write it: " + reason); };
+    OutputFile out(file);
     if (tensors.empty()) {  // libzip writes no archive without entries
       constexpr char kEndOfDirectory[22] = {'P', 'K', 5, 6};
-      OutputFile out(file);
       out.write({kEndOfDirectory, sizeof kEndOfDirectory});
-      out.commit();
-      return;
+    } else {
+      write_archive(tensors, compress, out);
     }
-    int code = 0;
-    // libzip writes under a temporary name and renames; an archive that isn't closed leaves nothing.
-    Archive archive(zip_open(file.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
-    if (!archive) {
-      ErrorText error;
-      zip_error_init_with_code(&error.error, code);
-      fail(error.text());
-    }
-    std::vector<std::string> contents;  // read when the archive is closed
-    contents.reserve(tensors.size());
-    for (const auto& [name, tensor] : tensors) {
-      contents.push_back(within("array '" + name + "'", [&, &t = tensor] { return serialize_npy(t); }));
-      zip_source_t* source = zip_source_buffer(archive.get(), contents.back().data(), contents.back().size(), 0);
-      const zip_int64_t index =
-          source ? zip_file_add(archive.get(), (name + ".npy").c_str(), source, ZIP_FL_ENC_UTF_8) : -1;
-      if (index < 0) {
-        zip_source_free(source);
-        fail(zip_strerror(archive.get()));
-      }
-      const auto entry = static_cast<zip_uint64_t>(index);
-      constexpr zip_uint16_t kFirstOfJanuary1980 = 0x21;  // the same arrays give the same file
-      if (zip_set_file_compression(archive.get(), entry, compress ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0) != 0 ||
-          zip_file_set_dostime(archive.get(), entry, 0, kFirstOfJanuary1980, 0) != 0)
-        fail(zip_strerror(archive.get()));
-    }
-    if (zip_close(archive.get()) != 0) fail(zip_strerror(archive.get()));
-    (void)archive.release();
+    out.commit();
   });
 }
 

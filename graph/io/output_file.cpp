@@ -23,20 +23,24 @@ std::filesystem::path temporary_name(const std::filesystem::path& file) {
   return file.parent_path() / fmt::format(".{}.{}-{}.tmp", file.filename().string(), ::getpid(), counter++);
 }
 
+// Devices, pipes and the like: what isn't replaced. Throws for a directory.
+bool is_written_in_place(const std::filesystem::path& file) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(file, error);
+  if (std::filesystem::is_directory(status)) throw Error(Error::Kind::kIo, "it is a directory, not a file");
+  return std::filesystem::is_other(status);
+}
+
 }  // namespace
 
 OutputFile::OutputFile(std::filesystem::path file) : file_(std::move(file)) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(file_, error);
-  if (std::filesystem::is_directory(status)) throw Error(Error::Kind::kIo, "it is a directory, not a file");
-  if (std::filesystem::is_other(status) || std::filesystem::is_character_file(status) ||
-      std::filesystem::is_block_file(status) || std::filesystem::is_fifo(status) ||
-      std::filesystem::is_socket(status)) {
+  if (is_written_in_place(file_)) {
     descriptor_ = ::open(file_.c_str(), O_WRONLY | O_CLOEXEC);
     if (descriptor_ < 0) fail("open it", errno);
     return;
   }
   // The file that a link names, not the link.
+  std::error_code error;
   if (auto target = std::filesystem::canonical(file_, error); !error) file_ = std::move(target);
   do {
     temporary_ = temporary_name(file_);
@@ -84,7 +88,13 @@ void OutputFile::commit() {
 }
 
 void check_writable(const std::filesystem::path& file) {
-  within(file.string(), [&] { const OutputFile unwritten(file); });
+  within(file.string(), [&] {
+    if (!is_written_in_place(file)) {
+      const OutputFile unwritten(file);
+    } else if (::access(file.c_str(), W_OK) != 0) {  // not opened: a pipe's reader would see its end
+      fail("open it", errno);
+    }
+  });
 }
 
 void write_file(const std::filesystem::path& file, std::string_view bytes) {

@@ -150,6 +150,8 @@ Shape shape_of(const onnx::TensorProto& proto) {
 
 Tensor TensorReader::from_bytes(DataType type, const Shape& shape, const FileBytes& file, size_t offset,
                                 size_t size) const {
+  if (offset > file.bytes.size() || size > file.bytes.size() - offset)
+    throw Error(Error::Kind::kInternal, fmt::format("{} bytes at {} of {} bytes", size, offset, file.bytes.size()));
   const size_t needed = storage_bytes(type, static_cast<size_t>(shape.count()));
   if (size != needed)
     invalid(fmt::format("a tensor {} of {} needs {} bytes and has {}", shape.to_string(), name(type), needed, size));
@@ -233,6 +235,16 @@ Tensor TensorReader::read(const onnx::SparseTensorProto& proto) {
     }
     return t;
   });
+}
+
+Tensor TensorReader::read_whole(const onnx::SparseTensorProto& proto) {
+  const FileBytes message = FileBytes::of_string(proto.SerializeAsString());
+  onnx::SparseTensorProto skeleton;
+  if (!skeleton.ParseFromString(wire::skeleton(message.bytes, wire::Message::kSparseTensor)))
+    throw Error(Error::Kind::kInternal, "a sparse tensor can't be parsed again");
+  TensorReader reader(*this);
+  reader.file_ = message;
+  return reader.read(skeleton);
 }
 
 // ---- Types

@@ -26,6 +26,8 @@ class TensorReader {
   Tensor read(const onnx::TensorProto& proto);
   // The dense tensor of the same elements. Throws also Error(kLimit) where it would be absurdly larger.
   Tensor read(const onnx::SparseTensorProto& proto);
+  // The same of a message that isn't part of a skeleton: its raw_data is data, not a reference.
+  Tensor read_whole(const onnx::SparseTensorProto& proto);
 
  private:
   Tensor from_bytes(DataType type, const Shape& shape, const FileBytes& file, size_t offset, size_t size) const;

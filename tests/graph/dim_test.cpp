@@ -176,5 +176,22 @@ TEST(Dim, RandomExpressionsKeepTheirValue) {
   }
 }
 
+// The smallest integer by -1 doesn't fit, and a processor traps on it.
+TEST(Dim, TheSmallestIntegerByMinusOne) {
+  const Dim x = Dim::symbol("x"), smallest(INT64_MIN);
+  const Dim quotient = Dim::parse("x*(0-2**16)*2**16*2**16*2**15/(0-x)");
+  EXPECT_FALSE(quotient.constant()) << quotient.to_string();
+  EXPECT_EQ(quotient.evaluate({{"x", 1}}), std::nullopt);
+  EXPECT_EQ(Dim::modulo(x * smallest, x * -1).evaluate({{"x", 1}}), 0);
+  EXPECT_FALSE(Dim::floor_divide(smallest, -1).known());
+  EXPECT_EQ(Dim::modulo(smallest, -1), Dim(0));
+}
+
+TEST(Dim, RemaindersNextToTheSmallestInteger) {
+  EXPECT_EQ(Dim::modulo(INT64_MIN, 3), Dim(1));  // -9223372036854775808 = 3 * -3074457345618258603 + 1
+  EXPECT_EQ(Dim::modulo(5, INT64_MIN), Dim(INT64_MIN + 5));
+  EXPECT_EQ(Dim::floor_divide(INT64_MIN, 3), Dim(-3074457345618258603));
+}
+
 }  // namespace
 }  // namespace attune

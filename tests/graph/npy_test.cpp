@@ -1,11 +1,15 @@
 #include "graph/io/npy.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
+#include "graph/io/file_bytes.h"
 #include "tests/support/error_matchers.h"
 #include "tests/support/temporary_folder.h"
 
@@ -188,6 +192,28 @@ TEST(Npz, WrittenIsReadStoredAndDeflated) {
   EXPECT_TRUE(read_npz(folder / "empty.npz").empty());
 }
 
+TEST(Npz, OfALinkTheFileIsReplaced) {
+  const TemporaryFolder folder;
+  folder.write("file.npz", "old");
+  std::filesystem::create_symlink("file.npz", folder / "link.npz");
+  write_npz(folder / "link.npz", {{"a", Tensor::scalar(1.0f)}});
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link.npz"));
+  EXPECT_EQ(read_npz(folder / "file.npz").size(), 1u);
+  EXPECT_EQ(folder.entries(), 2u);
+}
+
+TEST(Npz, APipeIsWrittenTo) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  const Descriptor reader(::open((folder / "pipe").c_str(), O_RDONLY | O_NONBLOCK));
+  const NamedTensors tensors{{"a", Tensor::scalar(1.0f)}};
+  write_npz(folder / "pipe", tensors);
+  write_npz(folder / "file.npz", tensors);
+  std::string got(4096, '\0');
+  got.resize(static_cast<size_t>(std::max<ssize_t>(0, ::read(reader.get(), got.data(), got.size()))));
+  EXPECT_EQ(got, test::read_file(folder / "file.npz"));
+}
+
 TEST(Npz, DamagedFiles) {
   const TemporaryFolder folder;
   EXPECT_THAT(thrown([&] { read_npz(folder / "missing.npz"); }), IsError(Kind::kIo, "missing.npz: can't open it"));
@@ -197,7 +223,7 @@ TEST(Npz, DamagedFiles) {
   EXPECT_THAT(thrown([&] {
                 write_npz(folder / "missing/x.npz", {{"a", Tensor::scalar(1.0f)}});
               }),
-              IsError(Kind::kIo, "can't write it"));
+              IsError(Kind::kIo, "can't create it"));
   write_npz(folder / "good.npz", {{"a", Tensor::from<float>({2}, {1, 2})}}, true);
   const std::string good = test::read_file(folder / "good.npz");
   for (size_t n = 0; n < good.size(); ++n) EXPECT_THROW(parse_npz(good.substr(0, n)), Error);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,6 +51,19 @@ TEST(OutputFile, WithoutCommitNothingIsLeft) {
   }
   EXPECT_EQ(contents(folder.path() / "file"), "old");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(OutputFile, WhetherAPipeCanBeWrittenIsAskedWithoutOpeningIt) {
+  const test::TemporaryFolder folder;
+  const auto pipe = folder.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  check_writable(pipe);  // with nobody reading, to open it would wait
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  check_writable(pipe);
+  pollfd waiting{reader, POLLIN, 0};
+  EXPECT_EQ(::poll(&waiting, 1, 0), 0) << "the reader sees a writer that came and went: the end";
+  ::close(reader);
 }
 
 }  // namespace

@@ -449,5 +449,49 @@ TEST(ReadTensorFile, TensorsSequencesOptionals) {
   EXPECT_EQ(some.elements().at(0).elements().size(), 3u);
 }
 
+onnx::ModelProto with_sparse_constant(const std::string& values, int64_t count) {
+  auto proto = empty_model();
+  auto& attribute = *add_node(*proto.mutable_graph(), "Constant", {}, {"c"}).add_attribute();
+  attribute.set_name("sparse_value");
+  attribute.set_type(onnx::AttributeProto::SPARSE_TENSOR);
+  auto& sparse = *attribute.mutable_sparse_tensor();
+  sparse.add_dims(8);
+  sparse.mutable_values()->set_data_type(onnx::TensorProto::FLOAT);
+  sparse.mutable_values()->add_dims(count);
+  sparse.mutable_values()->set_raw_data(values);
+  sparse.mutable_indices()->set_data_type(onnx::TensorProto::INT64);
+  sparse.mutable_indices()->add_dims(count);
+  for (int64_t i = 0; i < count; ++i) sparse.mutable_indices()->add_int64_data(2 * i);
+  return proto;
+}
+
+// With 4 floats the data is as long as a reference (see wire.h).
+TEST(Reader, SparseConstantsOfRawData) {
+  for (const size_t count : {3u, 4u}) {
+    std::vector<float> values{1.5f, -2, 3, 4};
+    values.resize(count);
+    const std::string bytes(reinterpret_cast<const char*>(values.data()), count * sizeof(float));
+    const Model m = read(with_sparse_constant(bytes, static_cast<int64_t>(count)));
+    std::vector<double> dense(8);
+    for (size_t i = 0; i < count; ++i) dense[2 * i] = static_cast<double>(values[i]);
+    EXPECT_EQ(m.graph->nodes().front()->output()->constant()->to_double(), dense);
+  }
+}
+
+// What the reader doesn't model is written as it was read, data of any length included.
+TEST(Reader, SparseAttributesOfOtherNodesAreKept) {
+  auto proto = with_sparse_constant(std::string(16, '\x7f'), 4);
+  auto& node = *proto.mutable_graph()->mutable_node(0);
+  node.set_op_type("Other");
+  node.set_domain("vendor");
+  auto& import = *proto.add_opset_import();
+  import.set_domain("vendor");
+  import.set_version(1);
+  Model model = read(proto);
+  onnx::ModelProto again;
+  ASSERT_TRUE(again.ParseFromString(serialize_model(model)));
+  EXPECT_EQ(again.graph().node(0).attribute(0).SerializeAsString(), node.attribute(0).SerializeAsString());
+}
+
 }  // namespace
 }  // namespace attune

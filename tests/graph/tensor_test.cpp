@@ -328,5 +328,12 @@ TEST(BufferPool, FromSeveralThreads) {
   EXPECT_LE(pool.heap_allocations(), 4u * 50u);
 }
 
+TEST(Tensor, StringsThatMemoryCanNotHold) {
+  EXPECT_THAT(thrown([] { Tensor::allocate(DataType::kString, {int64_t{1} << 58}); }),
+              IsError(Kind::kLimit, "strings"));
+  EXPECT_THAT(thrown([] { Tensor::allocate(DataType::kString, {int64_t{1} << 54}); }),
+              IsError(Kind::kLimit, "strings"));
+}
+
 }  // namespace
 }  // namespace attune
