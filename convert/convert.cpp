@@ -91,12 +91,14 @@ class TemporaryFolder {
 // Operators of ai.attune round what they give to their type. Runtimes that compute halves in float32 don't round what
 // an operator of a source gives to the next one: so that they get no less from the result, its values between operators
 // are float32.
-void widen_activations(Model& model) {
+void widen_activations(Model& model, Target target) {
   bool fused = false;
   model.graph->for_each_node([&](const Node& n) { fused = fused || n.domain() == "ai.attune"; });
   if (!fused || !has_halves(*model.graph)) return;
   const Inference types(model);
-  widen_halves(*model.graph, HalfMatrices::kBehindCasts, [](Node&) {});
+  // Standard operators widen caches anyway.
+  const HalfCaches caches = target == Target::kAttune ? HalfCaches::kAsStored : HalfCaches::kBehindCasts;
+  widen_halves(*model.graph, HalfMatrices::kBehindCasts, caches, [](Node&) {});
   model.graph->sort();
 }
 
@@ -172,7 +174,7 @@ class ModelConversion {
     model.graph->for_each_node([&](const Node& n) { c.attentions += n.is("Attention", "ai.attune") ? 1 : 0; });
     if (!options_.alignment_weights.empty())
       c.alignment_weights = add_weights(model, selection(options_.alignment_weights, source_));
-    widen_activations(model);
+    widen_activations(model, options_.target);
     const fs::path written = temporary_ / c.result.filename();
     const bool rounds = options_.weights.type != WeightsType::kUnchanged || options_.cache_type;
     compare = compare && options_.verify;

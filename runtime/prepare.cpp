@@ -128,7 +128,7 @@ void PreparedGraph::widen() {
   constexpr int64_t kOpset = 24;
   const auto origin = std::make_shared<const Origin>(
       Origin{{}, std::make_shared<const OpsetImports>(OpsetImports{{"", kOpset}}), nullptr});
-  widen_halves(*graph_, HalfMatrices::kAsStored, [&](Node& cast) { origins_[&cast] = origin; });
+  widen_halves(*graph_, HalfMatrices::kAsStored, HalfCaches::kAsStored, [&](Node& cast) { origins_[&cast] = origin; });
 }
 
 void PreparedGraph::join_products() {

@@ -154,7 +154,8 @@ bool stays_packed(const Node& node, size_t input) {
 
 class Widening {
  public:
-  Widening(HalfMatrices matrices, const std::function<void(Node&)>& added) : matrices_(matrices), added_(added) {}
+  Widening(HalfMatrices matrices, HalfCaches caches, const std::function<void(Node&)>& added)
+      : matrices_(matrices), caches_(caches), added_(added) {}
 
   void run(Graph& graph) {
     for (Node* node : graph.topological_order()) visit(*node);
@@ -193,6 +194,7 @@ class Widening {
   // In files all operands of an operator have one type, in plans keys and values have one.
   bool widens_attention(const Node& node) const {
     if (!node.is("Attention", "ai.attune")) return false;
+    if (caches_ == HalfCaches::kBehindCasts) return true;
     if (matrices_ == HalfMatrices::kBehindCasts) return !has_cache(node);
     return is_cache(node, kAttentionKey) == is_cache(node, kAttentionValue);
   }
@@ -209,7 +211,8 @@ class Widening {
       node.set("to", static_cast<int64_t>(DataType::kFloat));
       return mark_wide(node.output());
     }
-    const bool attends = widens_attention(node), cached = attends && has_cache(node);
+    const bool attends = widens_attention(node),
+               cached = attends && caches_ == HalfCaches::kAsStored && has_cache(node);
     const bool widens = computes(node) || moves_wide(node) || attends;
     // A Cast to anything but a half takes the more exact value.
     const bool reads_wide = widens || (node.is("Cast") && !is_half(static_cast<DataType>(node.attr_int("to", 0))));
@@ -290,6 +293,7 @@ class Widening {
   }
 
   const HalfMatrices matrices_;
+  const HalfCaches caches_;
   const std::function<void(Node&)>& added_;
   std::unordered_map<const Value*, DataType> narrow_type_;  // of values that are float32 now: the type they had
   std::unordered_map<const Value*, Value*> wide_, narrow_, stored_;  // twins of the other type
@@ -323,8 +327,8 @@ bool has_halves(const Graph& graph) {
   return found;
 }
 
-void widen_halves(Graph& graph, HalfMatrices matrices, const std::function<void(Node&)>& added) {
-  if (types_are_known(graph)) Widening(matrices, added).run(graph);
+void widen_halves(Graph& graph, HalfMatrices matrices, HalfCaches caches, const std::function<void(Node&)>& added) {
+  if (types_are_known(graph)) Widening(matrices, caches, added).run(graph);
 }
 
 }  // namespace attune

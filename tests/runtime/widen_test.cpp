@@ -226,10 +226,10 @@ TEST(Widen, IntegerResultsOfWideValues) {
 
 // --- in files
 
-std::string in_file(const std::string& graph) {
+std::string in_file(const std::string& graph, HalfCaches caches = HalfCaches::kAsStored) {
   Model model = parse_model(in_graph(graph));
   const Inference types(model);
-  widen_halves(*model.graph, HalfMatrices::kBehindCasts, [](Node&) {});
+  widen_halves(*model.graph, HalfMatrices::kBehindCasts, caches, [](Node&) {});
   model.graph->sort();
   return to_text(model);
 }
@@ -293,6 +293,33 @@ TEST(WidenInFiles, CachesAndTheirAttentionStay) {
   });
   EXPECT_EQ(model.graph->outputs()[1]->name(), "k");
   EXPECT_TRUE(model.graph->outputs()[1]->producer()->is("Attention", "ai.attune"));
+}
+
+// Scores 1024 (1 + kTiny) and 1024: a query that was rounded would see both keys alike.
+TEST(WidenInFiles, CachesBehindCastsLeaveQueriesExact) {
+  Model model = parse_model(in_file(R"((float16[1,1,1,2] x, float16[2] t, float16[1,1,1,2] past, float16[1,1,1,2] new)
+      => (float16[1,1,1,2] y, float16[1,1,2,2] k) {
+    a = Add(x, t)
+    y, k = ai.attune.Attention <scale = 1.0> (a, new, new, , , , , , , , , past, past)
+  })",
+                                    HalfCaches::kBehindCasts));
+  {
+    const Inference types(model);
+    model.graph->for_each_node([](const Node& n) {
+      for (const Value* v : n.inputs())
+        if (v && n.is("Attention", "ai.attune")) EXPECT_EQ(v->element_type(), DataType::kFloat) << v->name();
+    });
+  }
+  Session session(Plan::compile(std::move(model)));
+  const TensorMap out = session.run({{"x", halves({1, 1, 1, 2}, {1, 1})},
+                                     {"t", halves({2}, {kTiny, 0})},
+                                     {"past", halves({1, 1, 1, 2}, {1024, 0})},
+                                     {"new", halves({1, 1, 1, 2}, {0, 1024})}});
+  const double weight = 1 / (1 + std::exp(-0.5));
+  EXPECT_THAT(out.at("y").tensor().to_double(),
+              ElementsAre(testing::DoubleNear(1024 * weight, 0.5), testing::DoubleNear(1024 * (1 - weight), 0.5)));
+  EXPECT_EQ(out.at("k").tensor().type(), DataType::kFloat16);
+  EXPECT_THAT(out.at("k").tensor().to_double(), ElementsAre(1024, 0, 0, 1024));
 }
 
 }  // namespace
