@@ -60,6 +60,31 @@ std::vector<SampleChoice> usual_choices(const std::vector<SampleInput>& inputs,
   return out;
 }
 
+std::vector<SampleChoice> broadcast_choices(const SampleForm& strict, const SampleForm& loose) {
+  constexpr size_t kMost = 6;
+  const std::vector<SampleChoice> usual = usual_choices(loose.inputs, loose.symbols);
+  const SampleChoice& base = usual[usual.size() / 2];
+  std::map<std::string, std::vector<std::string>> same;  // by the size in `loose`
+  SampleChoice several = base;
+  several.sizes.clear();
+  for (const auto& [symbol, size] : loose.sizes) {
+    if (std::find(strict.symbols.begin(), strict.symbols.end(), symbol) == strict.symbols.end()) continue;
+    const auto n = size.evaluate(base.sizes);
+    if (!n) return {};
+    several.sizes[symbol] = *n;
+    if (*n > 1) same[size.to_string()].push_back(symbol);
+  }
+  if (several.sizes.size() != strict.symbols.size()) return {};
+  std::vector<SampleChoice> out;
+  for (const auto& [size, symbols] : same)
+    for (const std::string& symbol : symbols)
+      if (symbols.size() > 1 && out.size() < kMost) {
+        out.push_back(several);
+        out.back().sizes[symbol] = 1;
+      }
+  return out;
+}
+
 SampleChoice equal_sizes(SampleChoice c) {
   constexpr int64_t kMost = 32;
   int64_t size = 1;

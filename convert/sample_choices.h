@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "convert/sample_inputs.h"
+#include "convert/sample_sizes.h"
 #include "graph/graph.h"
 
 namespace attune {
@@ -15,6 +16,10 @@ namespace attune {
 // Masks with all kinds of padding, flags both ways.
 std::vector<SampleChoice> usual_choices(const std::vector<SampleInput>& inputs,
                                         const std::vector<std::string>& symbols);
+// Sizes of which the source may broadcast some: of the symbols of `strict` that `loose` makes the same, each in turn is
+// 1 beside others that aren't. `strict` holds the sizes that operators need, `loose`, too, that those broadcast are the
+// same.
+std::vector<SampleChoice> broadcast_choices(const SampleForm& strict, const SampleForm& loose);
 // Sizes that exports with fixed relations between dimensions may take: all symbols the same. Many symbols have large
 // sizes: a tensor of several of them would be huge.
 SampleChoice equal_sizes(SampleChoice c);

@@ -246,6 +246,7 @@ class Comparison {
       if (options_.progress) options_.progress(n, total);
       compare_usual(usual, n);
     }
+    if (v_.compared > 0) compare_broadcast();
     for (size_t f = 0; f < forms_.size() && may_search(); ++f) compare_stretched(forms_[f], usual[f]);
     if (may_search()) compare_fixed();
     if (options_.progress) options_.progress(total, total);
@@ -265,6 +266,12 @@ class Comparison {
       if (n < usual[f].size() && takes(forms_[f], usual[f][n])) return;
     if (n < usual.back().size() && takes(forms_.back(), equal_sizes(usual.back()[n]))) return;
     v_.cases.push_back(std::move(*refused));
+  }
+
+  // One beside several, as where a batch of texts attends to one picture; few sources mean that to work.
+  void compare_broadcast() {
+    if (forms_.size() < 2) return;
+    for (const SampleChoice& choice : broadcast_choices(forms_[0], forms_[1])) compare(forms_[0], choice);
   }
 
   // Sound and pictures that are shorter than the windows of convolutions are refused: longer ones.

@@ -41,6 +41,32 @@ TEST(VerifySizes, InputsThatNoLengthHelpsAreRefused) {
   EXPECT_FALSE(v.passed());
 }
 
+// y = x + factor m, where the factor is 1 unless one batch is broadcast.
+TEST(VerifySizes, BatchesUnderDifferentNamesAreBroadcast) {
+  const auto model = [](const std::string& sum) {
+    return parse_model(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N,4] x, float[M,4] m) => (float[B,4] y) {
+      )" + sum + "}");
+  };
+  const Model source = model("y = Add (x, m)");
+  const Verification same = verify(source, source, {});
+  EXPECT_TRUE(same.passed());
+  EXPECT_EQ(same.compared, 6U) << "sizes that are the same, and either batch 1";
+  EXPECT_FALSE(verify(source,
+                      model("a = Size (x) b = Size (m) q = Div (a, b) f = Cast <to = 1> (q) g = Mul (m, f) "
+                            "y = Add (x, g)"),
+                      {})
+                   .passed());
+}
+
+TEST(VerifySizes, BatchesThatTheSourceDoesNotBroadcastAreNotNoted) {
+  const Model model = parse_model(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N,4] x, float[M,4] m) => (float[N,8] y, float[B,4] s) { y = Concat <axis = 1> (x, m) s = Add (x, m) })");
+  const Verification v = verify(model, model, {});
+  EXPECT_TRUE(v.passed());
+  EXPECT_EQ(v.compared, v.cases.size());
+}
+
 // A `fault` at every size; three dynamic sizes, and six numbers that an export may have fixed.
 Model faulty(const std::string& type, const std::string& fault) {
   return parse_model(R"(<ir_version: 8, opset_import: ["" : 17]>
