@@ -198,8 +198,11 @@ void TokenFlow::visit_attention(Node& n) {
   }
   timed_.insert(n.output(kAttentionContext));
   for (size_t i = 1; i < n.output_count(); ++i)
-    if (n.output(i) && (!n.output(i)->uses().empty() || (self && n.output(i)->is_graph_output())))
+    if (const Value* v = n.output(i); v && self && i != kAttentionWeights && v->is_graph_output()) {
+      refuse_cache(fmt::format("it gives what the next step needs already, as output '{}'", v->name()));
+    } else if (v && (!v->uses().empty() || (self && v->is_graph_output()))) {
       refuse_cache(n, "its weights or keys are used");
+    }
 }
 
 bool TokenFlow::length_free(const Value& v) const {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "passes/attention_node.h"
@@ -421,8 +422,13 @@ pattern::Rule mask_rule(Graph& outermost) {
 size_t simplify_masks(PassContext& context) {
   const std::vector<pattern::Rule> list = {mask_rule(*context.model.graph)};
   const size_t changes = pattern::apply_rules(list, context);
-  for (const NearMiss& left : pattern::explain_anchors(list, context.model))
-    context.report.notes.push_back(fmt::format("{}: its mask stays a float mask: {}", left.anchor, left.reason));
+  std::map<std::string, std::vector<std::string>> left;  // attentions by reason
+  for (const NearMiss& miss : pattern::explain_anchors(list, context.model)) left[miss.reason].push_back(miss.anchor);
+  for (const auto& [reason, anchors] : left)
+    context.report.notes.push_back(anchors.size() == 1
+                                       ? fmt::format("{}: its mask stays a float mask: {}", anchors[0], reason)
+                                       : fmt::format("{} and {} more attentions: their masks stay float masks: {}",
+                                                     anchors[0], anchors.size() - 1, reason));
   return changes;
 }
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Literal
+
+import numpy as np
 
 from attune import _attune
 
@@ -19,11 +22,14 @@ def convert(
     kv_type: Literal["float16", "bfloat16"] | None = None,
     add_cache: bool = False,
     threads: int = 0,
+    sizes: Mapping[str, int] | None = None,
+    verify_inputs: Mapping[str, np.ndarray] | None = None,
 ) -> _attune.Conversion:
     """Converts a model, or every .onnx file of a folder, whose other files are copied.
 
     With `verify`, source and result run on made-up inputs, and nothing is written (`Conversion.written` is False) if they
-    differ by more than `tolerance` (None: by the model's precision). `max_rewrites` stops after so many changes.
+    differ by more than `tolerance` (None: by the model's precision). Where the source takes none of these, `sizes` names sizes of dimensions that it does
+    take ({"batch": 2}), and `verify_inputs` gives the inputs themselves. `max_rewrites` stops after so many changes.
     `weights_type` stores matrices narrower, and with `rounded_activations` the file allows attune to round what they are multiplied
     with, too; `kv_type` stores the keys and values that decoders keep narrower; `add_cache` gives decoders without a cache one.
     """
@@ -39,4 +45,6 @@ def convert(
         kv_type=kv_type,
         add_cache=add_cache,
         threads=threads,
+        sizes=None if sizes is None else dict(sizes),
+        verify_inputs=None if verify_inputs is None else dict(verify_inputs),
     )

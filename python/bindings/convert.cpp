@@ -6,11 +6,27 @@
 
 #include "convert/cache_type.h"
 #include "convert/convert.h"
+#include "graph/error.h"
 #include "python/bindings/bindings.h"
+#include "python/bindings/tensors.h"
 
 namespace attune::python {
 namespace nb = nanobind;
 namespace fs = std::filesystem;
+
+namespace {
+
+// Arguments that would do nothing.
+void check_verification(const fs::path& source, bool verify, bool sizes, bool inputs) {
+  const auto refuse = [](bool useless, const char* what) {
+    if (useless) throw Error(Error::Kind::kInvalidArgument, what);
+  };
+  refuse(!verify && (sizes || inputs), "sizes and verify_inputs: expected verify=True with them");
+  refuse(sizes && inputs, "sizes: expected no verify_inputs with them");
+  refuse(inputs && fs::is_directory(source), "verify_inputs: expected one model, not a folder");
+}
+
+}  // namespace
 
 void bind_convert(nb::module_& m) {
   nb::class_<Rewrite>(m, "Rewrite", "A change that a rule made.")
@@ -55,7 +71,9 @@ void bind_convert(nb::module_& m) {
       "convert",
       [](const fs::path& source, const fs::path& output, const std::string& target, bool verify,
          std::optional<double> tolerance, int64_t max_rewrites, const std::optional<std::string>& weights_type,
-         bool rounded_activations, const std::optional<std::string>& kv_type, bool add_cache, int threads) {
+         bool rounded_activations, const std::optional<std::string>& kv_type, bool add_cache, int threads,
+         const std::optional<GivenSizes>& sizes, const std::optional<nb::dict>& verify_inputs) {
+        check_verification(source, verify, sizes.has_value(), verify_inputs.has_value());
         ConvertOptions options;
         options.target = target_from_name(target);
         options.verify = verify;
@@ -66,12 +84,15 @@ void bind_convert(nb::module_& m) {
         options.weights.rounded_activations = rounded_activations;
         if (kv_type) options.cache_type = cache_type_from_name(*kv_type);
         options.add_cache = add_cache;
+        if (sizes) options.verification.sizes = *sizes;
+        if (verify_inputs) options.verification.inputs = to_tensors(*verify_inputs);
+        const nb::gil_scoped_release released;
         return convert(source, output, options);
       },
       nb::arg("source"), nb::arg("output"), nb::kw_only(), nb::arg("target"), nb::arg("verify"),
       nb::arg("tolerance").none(), nb::arg("max_rewrites"), nb::arg("weights_type").none(),
       nb::arg("rounded_activations"), nb::arg("kv_type").none(), nb::arg("add_cache"), nb::arg("threads"),
-      nb::call_guard<nb::gil_scoped_release>());
+      nb::arg("sizes").none(), nb::arg("verify_inputs").none());
 }
 
 }  // namespace attune::python

@@ -161,6 +161,13 @@ TEST(AddCacheTo, WhatDoesNotAllowItIsConvertedWithoutAndSaysWhy) {
   EXPECT_TRUE(fs::exists(folder / "out.onnx"));
 }
 
+TEST(AddCacheTo, ADecoderThatGivesKeysAndValuesHasThem) {
+  std::string text = decoder("a, present_key, present_value = ai.attune.Attention <num_heads = 1, causal = 1> (x)");
+  const std::string output = "(float[B,T,2] y";
+  text.insert(text.find(output) + output.size(), ", float[B,1,T,2] present_key, float[B,1,T,2] present_value");
+  EXPECT_THAT(refusal(text), HasSubstr("it gives what the next step needs already, as output 'present_key'"));
+}
+
 // Keys of one part of the sequence stand in front of those of another, as if they were a past.
 TEST(AddCacheTo, StreamsOfOneSequenceAreNoCache) {
   const test::TemporaryFolder folder;

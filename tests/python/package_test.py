@@ -60,6 +60,35 @@ def test_a_difference_beyond_the_tolerance_writes_nothing(tmp_path):
     assert not (tmp_path / "fused.onnx").exists()
 
 
+@pytest.fixture
+def fixed_sizes(tmp_path):
+    """A model that takes sizes with a product of 12291 only."""
+    info = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", "K"]), helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 4097])]
+    constant = helper.make_node("Constant", [], ["shape"], value_ints=[3, 4097])
+    return save(tmp_path / "fixed.onnx", [constant, helper.make_node("Reshape", ["x", "shape"], ["y"])], info[:1], info[1:])
+
+
+def test_the_verification_takes_sizes(fixed_sizes, tmp_path):
+    assert not attune.convert(fixed_sizes, tmp_path / "out.onnx").written
+    done = attune.convert(fixed_sizes, tmp_path / "out.onnx", sizes={"N": 17, "K": 723})
+    assert done.written and done.models[0].verification.cases[0].sizes.startswith("N 17, K 723")
+    with pytest.raises(ValueError, match="expected one of N, K"):
+        attune.convert(fixed_sizes, tmp_path / "out.onnx", sizes={"M": 1})
+
+
+def test_the_verification_takes_inputs(fixed_sizes, tmp_path):
+    inputs = {"x": np.ones((4097, 3), np.float32)}
+    done = attune.convert(fixed_sizes, tmp_path / "out.onnx", verify_inputs=inputs)
+    assert done.written and done.models[0].verification.compared == 1
+    for source, options in (
+        (fixed_sizes, {"verify_inputs": inputs, "sizes": {"N": 1}}),
+        (fixed_sizes, {"verify_inputs": inputs, "verify": False}),
+        (tmp_path, {"verify_inputs": inputs}),
+    ):
+        with pytest.raises(ValueError, match="expected"):
+            attune.convert(source, tmp_path / "other", **options)
+
+
 def test_run_gives_the_recorded_outputs(tmp_path):
     for case in GRU.glob("io_encoder_*.npz"):
         data = np.load(case)
