@@ -194,6 +194,11 @@ Value* MaskReader::mask() {
   return mask_;
 }
 
+Value* MaskReader::mask_of_row() {
+  const int rank = mask_ ? mask_->tensor_type().rank() : 0;
+  return rank < 2 ? mask_ : b_.unsqueeze(mask_, {rank - 1});
+}
+
 bool is_used_outside(const Match& match, const Value& value) {
   if (value.is_graph_output()) return true;
   for (const Use& u : value.uses())

@@ -39,6 +39,8 @@ class MaskReader {
   // The mask, right-aligned to (B, H, Tq, Tk); null if there is none. Scores of rank 2 are (B, Tk), of rank 3
   // (B, Tq, Tk).
   Value* mask();
+  // Likewise for scores (B, H, Tk) of one query.
+  Value* mask_of_row();
   // The scores with each mask.
   std::vector<ShownValue> masked() const;
   // What a row without positions gets: true: the mean (its filler was finite).

@@ -1,4 +1,4 @@
-// softmax(v^T tanh(q + k) + mask) m  =  Attention(q, k, m, mask; score = additive, w_score = v)
+// softmax(s v^T tanh(q + k) + mask) m  =  Attention(q, k, m, mask; score = additive, w_score = s v)
 #include <fmt/format.h>
 
 #include "passes/attention_node.h"
@@ -27,7 +27,9 @@ Pat additive_pattern() {
   Pat as_row =
       optional(Op("Unsqueeze", "scores row").further_inputs(), squeezed);  // (B, 1, Tk), as masks may want them
   Pat shifted = optional(Op("Add", "row bias"), as_row, pattern::scalar("bias of scores"));
-  Pat weights = softmax_weights(masked_scores(shifted));
+  Pat factor = pattern::scalar("factor");
+  Pat scaled = one_of("scaling", {Op("Mul", "scaled")(shifted, factor), Op("Div", "scaled")(shifted, factor), shifted});
+  Pat weights = softmax_weights(masked_scores(scaled));
   Pat row = one_of("row", {Op("Unsqueeze", "weights row").further_inputs().replaced()(weights),
                            Op("Reshape", "weights row 2").replaced()(weights, any()), weights});
   return Op("MatMul", "context")(row, any("value"));
@@ -89,6 +91,8 @@ class AdditiveRewrite {
       return m_.refuse("score weight", fmt::format("{} is not a constant column", weight->type().to_string()));
     if (m_.node("score bias") && m_.node("row bias"))
       return m_.refuse("bias of scores", "is a second bias of the scores");
+    if (m_.node("scaled") && m_["factor"]->tensor_type().rank() > m_.node("scaled")->input(0)->tensor_type().rank())
+      return m_.refuse("factor", "adds axes to the scores");
     const Node* row_of_scores = m_.node("scores row");
     scores_ = (row_of_scores ? row_of_scores : m_.node(m_.choice("squeeze") == 0 ? "scores" : "scores 2"))->output();
     const TensorType &s = scores_->tensor_type(), &product = m_["product"]->tensor_type();
@@ -111,9 +115,9 @@ class AdditiveRewrite {
     parts.inputs[kAttentionKey] = key_;
     parts.inputs[kAttentionValue] = m_["value"];
     parts.inputs[kAttentionMask] = mask.mask();
-    parts.inputs[kAttentionScoreWeight] = b_.reshape(m_["score weight"], {1, -1});
+    parts.inputs[kAttentionScoreWeight] = scaled(b_.reshape(m_["score weight"], {1, -1}));
     if (Value* bias = m_.node("score bias") ? m_["bias"] : m_.node("row bias") ? m_["bias of scores"] : nullptr)
-      parts.inputs[kAttentionScoreBias] = b_.reshape(bias, {1});
+      parts.inputs[kAttentionScoreBias] = scaled(b_.reshape(bias, {1}));
     parts.attributes["score"] = std::string("additive");
     parts.attributes["num_heads"] = int64_t{1};
     if (mask.mean_if_empty()) parts.attributes["empty_row"] = std::string("mean");
@@ -126,6 +130,12 @@ class AdditiveRewrite {
                                             row ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1}));
     if (row_is_used()) outcome.also(weights_row(), b_.squeeze(node->output(kAttentionWeights), {1}));
     return outcome.detail("additive scores").detail(mask.description());
+  }
+
+  // A factor of all scores is one of what they are a product with.
+  Value* scaled(Value* x) {
+    const Node* n = m_.node("scaled");
+    return n ? b_.op(n->type(), {x, b_.reshape(m_["factor"], {1})}) : x;
   }
 
   // The weights as a row in front of the product with the values.

@@ -76,7 +76,8 @@ class AttentionRewrite {
     if (auto refusal = mask.read()) return *refusal;
     if (auto refusal = read_cap()) return *refusal;
     if (auto refusal = read_shown(mask)) return *refusal;
-    Value* folded = streams_of_ ? mask_without_streams(mask.mask()) : mask.mask();
+    Value* folded = row_of_heads() ? mask.mask_of_row() : mask.mask();
+    if (streams_of_) folded = mask_without_streams(folded);
     if (groups_ || rows_)
       if (auto refusal = mask_without_groups(folded)) return *refusal;
     return build(mask, folded);
@@ -215,7 +216,9 @@ class AttentionRewrite {
     return row_ ? *m_.node("row scores")->output() : *m_["scores"];
   }
 
-  // Scores (B, Tk) of a single query, and their weights as a row again.
+  bool row_of_heads() const { return row_ && query_->tensor_type().rank() == 4; }
+
+  // Scores (B, Tk) or (B, H, Tk) of a single query, and their weights as a row again.
   Refusal read_row() {
     row_ = m_.node("row scores") != nullptr;
     if (row_ != (m_.node("row weights") != nullptr))
@@ -224,8 +227,9 @@ class AttentionRewrite {
     if (!row_) return std::nullopt;
     const Dim keys = key_transposed_ ? key_transposed_->tensor_type().dim(-1) : Dim();
     const TensorType &row = scores().tensor_type(), &weights = m_.node("row weights")->output()->tensor_type();
-    if (query_->tensor_type().rank() != 3 || !query_->tensor_type().dim(1).is(1) || row.rank() != 2 ||
-        !(row.dim(1) == keys) || !weights.dim(1).is(1))
+    const int rank = query_->tensor_type().rank(), of_queries = rank - 2;
+    if (rank > 4 || unfolded_ || !query_->tensor_type().dim(of_queries).is(1) || row.rank() != rank - 1 ||
+        !(row.dim(-1) == keys) || weights.rank() != rank || !weights.dim(of_queries).is(1))
       return m_.refuse("row scores", fmt::format("{} are not the scores of one query", scores().type().to_string()));
     return std::nullopt;
   }
@@ -336,13 +340,17 @@ class AttentionRewrite {
     const Node* node = parts.build(b_);
     Outcome outcome(result(*node));
     if (shown_.value) outcome.also(shown_.value, weights(*node));
-    if (row_wanted_) outcome.also(m_.node("row weights")->output(), b_.squeeze(node->output(kAttentionWeights), {1}));
+    if (row_wanted_) {
+      Value* all = node->output(kAttentionWeights);
+      outcome.also(m_.node("row weights")->output(), row_of_heads() ? all : b_.squeeze(all, {1}));
+    }
     return outcome.detail(fmt::format("scale {:.6g}", scale_)).detail(mask.description());
   }
 
   // Scores or weights in the shape that they had.
   Value* weights(const Node& node) {
     Value* all = node.output(kAttentionWeights);
+    if (row_of_heads()) return b_.squeeze(all, {2});
     if (row_) return b_.squeeze(all, {1, 2});
     if (unfolded_ && shown_.value->tensor_type().rank() == 3) {  // batch and heads folded
       Value* sizes = b_.op("Slice", {b_.op("Shape", {all}), b_.integers({2}), b_.integers({4})});

@@ -128,6 +128,46 @@ Outcome rewrite_query(const Match& m, Builder& b) {
       fmt::format("{} heads of width {}", heads.count, m["query split"]->tensor_type().dim(3).to_string()));
 }
 
+// One step: states (B, H E) or (B, 1, H E) are reshaped to queries (B, H, 1, E), and the context (B, H, 1, F) to
+// (B, H F) or (B, 1, H F).
+Pat step_pattern() {
+  Pat split = pattern::optional(Op("Unsqueeze", "step row").further_inputs(),
+                                Op("Reshape", "step split").shared()(any("states"), any()));
+  Pat attention = attention_of(split, any("key"), any("value"));
+  Pat context = pattern::optional(Op("Squeeze", "step context").further_inputs(), attention);
+  return Op("Reshape", "merge")(context, any());
+}
+
+Outcome rewrite_step(const Match& m, Builder& b) {
+  const Node& before = *m.node("attention");
+  AttentionParts parts(before);
+  const auto &states = m["states"]->tensor_type().shape, &query = parts.inputs[kAttentionQuery]->tensor_type().shape,
+             &context = before.output(kAttentionContext)->tensor_type().shape,
+             &merged = m["merge"]->tensor_type().shape;
+  if (!states || !query || !context || !merged || query->size() != 4 || context->size() != 4)
+    return m.refuse("attention", "its heads are not apart");
+  const Dim &heads = (*query)[1], &width = (*query)[3], &value_width = (*context)[3];
+  const auto is_row = [](const Dims& x, const Dims& apart) {
+    const bool flat = x.size() == 2 || (x.size() == 3 && x[1].is(1));
+    return flat && apart[2].is(1) && x[0] == apart[0] && x.back() == apart[1] * apart[3];
+  };
+  if (!heads.constant() || !width.constant() || !value_width.constant() || !is_row(*states, *query))
+    return m.refuse("step split", "is not one row of states with its last axis split into heads");
+  if (!is_row(*merged, *context)) return m.refuse("merge", "is not one row of the context with its heads merged");
+  if (is_used_elsewhere(*before.output(kAttentionContext)))
+    return m.refuse("attention", "its context is also used with heads apart");
+  parts.inputs[kAttentionQuery] = states->size() == 2 ? b.unsqueeze(m["states"], {1}) : m["states"];
+  parts.attributes["num_heads"] = *heads.constant();
+  if (const auto groups = parts.inputs[kAttentionKey]->tensor_type().dim(1).constant();
+      groups && *groups != *heads.constant())
+    parts.attributes["num_kv_heads"] = *groups;
+  const Node* now = parts.build(b);
+  Value* row = now->output(kAttentionContext);
+  Outcome outcome(merged->size() == 2 ? b.squeeze(row, {1}) : row);
+  carry_outputs(before, *now, outcome);
+  return outcome.detail(fmt::format("{} heads of width {}, of one step", *heads.constant(), *width.constant()));
+}
+
 // (B N, H, T, F) -> (B, N, H, T, F) -> (B, N, T, H, F) -> (B, N, T, H F), attention in N streams: heads are merged
 // first
 pattern::Rule context_of_streams() {
@@ -252,6 +292,7 @@ size_t fuse_attention_heads(PassContext& context) {
   const std::vector<pattern::Rule> list = {
       context_of_streams(),
       rules::attention_heads(),
+      {"fuse_attention_heads", step_pattern(), rewrite_step},
       rules::attention_memory_heads(),
       {"fuse_attention_heads", attention_of(any("query"), any("key"), any("value")), rewrite_one_head}};
   return pattern::apply_rules(list, context);

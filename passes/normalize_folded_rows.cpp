@@ -1,8 +1,10 @@
 // Linear layers over rows that were folded or regrouped work on rows as they were:  f(fold(x)) = fold(f(x))
 #include <algorithm>
 
+#include "passes/attention_node.h"
+#include "passes/node_facts.h"
 #include "passes/passes.h"
-#include "passes/pattern/rule.h"
+#include "passes/rules.h"
 
 namespace attune {
 namespace {
@@ -39,6 +41,15 @@ Value* fold_again(Value* states, Builder& b) {
   return b.reshape(states, {-1, *states->tensor_type().dim(-1).constant()});
 }
 
+// Why the Gemm isn't x W + b of rows; empty if it is.
+std::string why_no_layer(const Node& gemm) {
+  if (gemm.attr_int("transA", 0) != 0 || gemm.attr_float("alpha", 1) != 1 || gemm.attr_float("beta", 1) != 1)
+    return "scales its operands, or transposes the rows";
+  const Value* bias = gemm.input(2);
+  return bias && bias->tensor_type().rank() != 1 && bias->tensor_type().rank() != 0 ? "adds another bias to each row"
+                                                                                    : "";
+}
+
 // GPT-2's layers, and what tools make of MatMul and Add.
 pattern::Rule folded_gemm() {
   Pat rows = folded_rows();
@@ -47,10 +58,7 @@ pattern::Rule folded_gemm() {
             const Node& gemm = *m.node("gemm");
             Value* bias = gemm.input(2);
             if (!folds_rows(m)) return m.refuse("rows", "are not folded from several axes");
-            if (gemm.attr_int("transA", 0) != 0 || gemm.attr_float("alpha", 1) != 1 || gemm.attr_float("beta", 1) != 1)
-              return m.refuse("gemm", "scales its operands, or transposes the rows");
-            if (bias && bias->tensor_type().rank() != 1 && bias->tensor_type().rank() != 0)
-              return m.refuse("gemm", "adds another bias to each row");
+            if (std::string reason = why_no_layer(gemm); !reason.empty()) return m.refuse("gemm", std::move(reason));
             Value* weight = right_matrix(m["weight"], gemm.attr_int("transB", 0) != 0, b);
             if (!weight) return m.refuse("weight", "is no constant matrix, or would be copied for its other users");
             Value* states = b.op("MatMul", {m["x"], weight});
@@ -115,7 +123,35 @@ pattern::Rule regrouped_heads() {
           }};
 }
 
+// Unsqueeze(x W + b, 1) = Unsqueeze(x, 1) W + b: the state of a recurrent decoder as the query of an attention.
+pattern::Rule unsqueezed_layer() {
+  Pat product = Op("MatMul", "product")(any("x"), any("weight"));
+  Pat layer = one_of("layer", {Op("Add")(product, any("bias")), product,
+                               Op("Gemm", "gemm").further_inputs()(any("x"), any("weight"))});
+  return {"normalize_projection", Op("Unsqueeze", "row").further_inputs()(layer),
+          [](const Match& m, Builder& b) -> Outcome {
+            const Node* gemm = m.node("gemm");
+            Value* bias = gemm ? gemm->input(2) : m["bias"];
+            if (gemm)
+              if (std::string reason = why_no_layer(*gemm); !reason.empty()) return m.refuse("gemm", std::move(reason));
+            if (m["x"]->tensor_type().rank() != 2 || axes_of(*m.node("row"), m.inference()) != std::vector<int64_t>{1})
+              return m.refuse("row", "does not make rows (B, 1, D) of states (B, D)");
+            if (bias && (!bias->constant() || bias->tensor_type().rank() != 1))
+              return m.refuse("layer", "its bias is not a constant vector");
+            Value* weight = right_matrix(m["weight"], gemm && gemm->attr_int("transB", 0) != 0, b);
+            if (!weight) return m.refuse("weight", "is no constant matrix, or would be copied for its other users");
+            const auto attends = [](const Use& u) { return is_attention(u.node) && u.index <= kAttentionValue; };
+            const auto& uses = m["row"]->uses();
+            if (!std::all_of(uses.begin(), uses.end(), attends))
+              return m.refuse("row", "is no operand of an Attention");
+            Value* states = b.op("MatMul", {b.unsqueeze(m["x"], {1}), weight});
+            return bias ? b.op("Add", {states, bias}) : states;
+          }};
+}
+
 }  // namespace
+
+pattern::Rule rules::unsqueezed_layer() { return attune::unsqueezed_layer(); }
 
 size_t normalize_folded_rows(PassContext& context) {
   const std::vector<pattern::Rule> list = {folded_gemm(), folded_product(), folded_context(), regrouped_heads()};

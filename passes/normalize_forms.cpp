@@ -83,7 +83,7 @@ size_t normalize_forms(PassContext& context) {
   std::vector<pattern::Rule> list = {negated_condition(), cast_like(), fused_matmul()};
   for (auto&& rules : {rules::contraction_forms(), rules::row_forms(), rules::broadcast_forms(), rules::mask_forms(),
                        rules::relative_score_forms(), rules::softmax_forms(), rules::transpose_forms(),
-                       rules::projection_forms(), rules::row_part_forms()})
+                       rules::projection_forms(), rules::row_part_forms(), rules::head_forms()})
     list.insert(list.end(), rules.begin(), rules.end());
   return write_softmax_axes(context) + pattern::apply_rules(list, context);
 }

@@ -1,4 +1,5 @@
 // Masks in the ways that the attention rules know: added to scores with heads apart, or as a condition
+#include <cmath>
 #include <optional>
 
 #include "passes/mask_analysis.h"
@@ -93,11 +94,38 @@ pattern::Rule multiplied_mask(bool subtracted) {
           }};
 }
 
+// s Where(m, x, f) = Where(m, s x, s f), with a positive number s and a filler f: sharpened scores
+pattern::Rule scaled_mask(const std::string& type, bool filler_first) {
+  Pat scores = any("scores"), filler = pattern::scalar("filler"), mask = any("mask");
+  Pat masked = filler_first ? Op("Where")(mask, filler, scores) : Op("Where")(mask, scores, filler);
+  return {
+      "normalize_scaled_mask", Op(type)(masked, pattern::scalar("factor")),
+      [type, filler_first](const Match& m, Builder& b) -> Outcome {
+        const double number = *m.number("factor"), factor = type == "Mul" ? number : 1 / number;
+        const Value* operand = m["factor"];
+        if (!(factor > 0) || !std::isfinite(factor)) return m.refuse("factor", "is not a positive number");
+        if (operand->tensor_type().rank() > m["scores"]->tensor_type().rank())
+          return m.refuse("factor", "adds axes to the scores");
+        if (!(*m.number("filler") < 0)) return m.refuse("filler", "hides no position from a softmax");
+        Value* scores = b.op(type, {m["scores"], m["factor"]});
+        Value* filler = b.scalar(*m.number("filler") * factor, scores->element_type());
+        return filler_first ? b.op("Where", {m["mask"], filler, scores}) : b.op("Where", {m["mask"], scores, filler});
+      }};
+}
+
 }  // namespace
 
 namespace rules {
 
-std::vector<pattern::Rule> mask_forms() { return {folded_mask(), multiplied_mask(false), multiplied_mask(true)}; }
+std::vector<pattern::Rule> mask_forms() {
+  return {folded_mask(),
+          multiplied_mask(false),
+          multiplied_mask(true),
+          scaled_mask("Mul", false),
+          scaled_mask("Mul", true),
+          scaled_mask("Div", false),
+          scaled_mask("Div", true)};
+}
 
 }  // namespace rules
 }  // namespace attune

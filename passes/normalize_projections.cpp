@@ -389,7 +389,7 @@ std::vector<pattern::Rule> projection_forms() {
 }  // namespace rules
 
 size_t normalize_projections(PassContext& context) {
-  const std::vector<pattern::Rule> list = {transposed_projection(), transposed_scale()};
+  const std::vector<pattern::Rule> list = {transposed_projection(), transposed_scale(), rules::unsqueezed_layer()};
   return pattern::apply_rules(list, context);
 }
 

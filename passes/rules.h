@@ -10,6 +10,7 @@ pattern::Rule additive_attention();
 pattern::Rule attention_heads();         // of queries and the context
 pattern::Rule attention_memory_heads();  // of keys and values
 std::vector<pattern::Rule> qkv_projections();
+pattern::Rule unsqueezed_layer();  // a layer of states (B, D) that become rows (B, 1, D) of queries
 
 // A product with a constant matrix, of floats or of integers.
 bool is_linear_layer(const Node& n);
@@ -33,6 +34,8 @@ std::vector<pattern::Rule> relative_score_forms();
 std::vector<pattern::Rule> transpose_forms();
 // Normalising rules: projections for several operands at once become one for each.
 std::vector<pattern::Rule> projection_forms();
+// Normalising rules: constant factors behind the split into heads.
+std::vector<pattern::Rule> head_forms();
 // Normalising rules: parts of the rows of projections become projections of parts.
 std::vector<pattern::Rule> row_part_forms();
 

@@ -37,7 +37,7 @@ std::vector<Spoiled> spoiled_additive() {
       "float(8,1) is not a constant column");
   add("scale_not_scalar",
       a().inputs("float[B,1] scale").with("m", "s2 = Mul (s, scale)\n  [masked] m = Where (seen, s2, low)"),
-      "Softmax[0].Where[1].Add", "found Mul");
+      "Softmax[0].Where[1].Mul[1].scalar 'factor'", "expected a known scalar, found an input of the graph");
   add("two_steps_used", a().outputs("float[B,S] m, float[B,S] p"), "softmax",
       "a step of it is also used outside of the attention");
   add("second_consumer", a().with("m", "[masked] m = Where (seen, s, low)\n  z2 = Abs (h)").outputs("float[B,S,8] z2"),
@@ -47,8 +47,8 @@ std::vector<Spoiled> spoiled_additive() {
           .with("m", "")
           .with("p", "[softmax] p0 = Softmax <axis = -1> (s)\n  p = Mul (p0, mask)"),
       "Unsqueeze[0].Cast", "the weights are changed by node of 'p' (Mul)");
-  add("mask_multiplied", a().inputs("float[B,S] mask").with("m", "[masked] m = Mul (s, mask)"), "Softmax[0]",
-      "found Mul");
+  add("mask_multiplied", a().inputs("float[B,S] mask").with("m", "[masked] m = Mul (s, mask)"),
+      "Softmax[0].Mul[1].scalar 'factor'", "expected a known scalar, found an input of the graph");
   add("mask_of_other_shape",
       a().inputs("bool[A,B,S] far")
           .with("m", "[masked] m = Where (far, s, low)")
