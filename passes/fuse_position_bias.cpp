@@ -1,5 +1,5 @@
-// table[bucket(key - query)]^T  =  RelativePositionBias(table), where the graph's bucket function is T5's: it is
-// evaluated, whatever operators compute it, and compared over distances of both signs
+// table[bucket(key - query)]^T  =  RelativePositionBias(table), where the graph's bucket function is T5's, or clips
+// distances: it is evaluated, whatever operators compute it, and compared over distances of both signs
 #include <fmt/format.h>
 
 #include <cmath>
@@ -42,7 +42,10 @@ std::vector<int64_t> distances() {
 class BucketFunction {
  public:
   BucketFunction(const Inference& inference, std::vector<int64_t> distances)
-      : inference_(inference), distances_(std::move(distances)) {}
+      : inference_(inference),
+        distances_(std::move(distances)),
+        lowest_(distances_.size(), -INFINITY),
+        highest_(distances_.size(), INFINITY) {}
 
   // The buckets of the distances; nothing if `v` isn't such a function.
   const std::vector<double>* evaluate(const Value* v, int depth = 0) {
@@ -94,9 +97,10 @@ class BucketFunction {
 
   std::vector<double> node(const Node& n, int depth) {
     std::vector<const std::vector<double>*> inputs;
-    const size_t count = n.is("Expand") ? 1 : n.inputs().size();
+    const size_t count = n.is("Expand") ? 1 : n.is("Clip") ? 3 : n.inputs().size();
     for (size_t i = 0; i < count; ++i) {
-      inputs.push_back(evaluate(n.input(i), depth));
+      const bool unbounded = n.is("Clip") && i > 0 && !n.input(i);
+      inputs.push_back(unbounded ? (i == 1 ? &lowest_ : &highest_) : evaluate(n.input(i), depth));
       if (!inputs.back() || inputs.back()->empty()) return {};
     }
     const auto f = operation(n, inputs.size());
@@ -143,6 +147,7 @@ class BucketFunction {
         {"GreaterOrEqual", {2, [](X x) { return x[0] >= x[1] ? 1.0 : 0.0; }}},
         {"And", {2, [](X x) { return x[0] != 0 && x[1] != 0 ? 1.0 : 0.0; }}},
         {"Or", {2, [](X x) { return x[0] != 0 || x[1] != 0 ? 1.0 : 0.0; }}},
+        {"Clip", {3, [](X x) { return std::min(std::max(x[0], x[1]), x[2]); }}},
         {"Where", {3, [](X x) { return x[0] != 0 ? x[1] : x[2]; }}}};
     const auto it = kOperations.find(n.type());
     return it != kOperations.end() && it->second.first == operands ? it->second.second : Function();
@@ -150,6 +155,7 @@ class BucketFunction {
 
   const Inference& inference_;
   std::vector<int64_t> distances_;
+  std::vector<double> lowest_, highest_;  // what a Clip has no bound by
   std::map<const Value*, std::vector<double>> known_;
   std::set<double> numbers_;
   const Value* base_ = nullptr;
@@ -190,6 +196,32 @@ std::optional<Parameters> parameters_of(int64_t buckets, const std::vector<int64
   return std::nullopt;
 }
 
+// A function that stays the same from some distance on, both ways: T5's is a superset of these, with a row for each
+// distance up to there, and one row that all buckets behind have.
+struct ClippedFunction {
+  std::vector<int64_t> rows;  // of the table, for each of T5's buckets
+  int64_t last;               // distance that is told apart
+};
+
+std::optional<ClippedFunction> clipped_function(const std::vector<int64_t>& distances, const std::vector<double>& found,
+                                                int64_t table_rows) {
+  std::map<int64_t, int64_t> row_at;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const auto row = static_cast<int64_t>(found[i]);
+    if (static_cast<double>(row) != found[i] || row < -table_rows || row >= table_rows) return std::nullopt;
+    row_at[distances[i]] = row < 0 ? row + table_rows : row;
+  }
+  int64_t last = 0;
+  for (const auto& [distance, row] : row_at)
+    if (row != row_at.at(distance < 0 ? -kFar : kFar)) last = std::max(last, std::abs(distance) + 1);
+  if (last >= kNear) return std::nullopt;
+  ClippedFunction out{{}, last};
+  for (const int64_t side : {-1, 1})  // keys in front of the query and itself, keys behind it
+    for (int64_t bucket = 0; bucket < 2 * (last + 1); ++bucket)
+      out.rows.push_back(row_at.at(bucket <= last ? side * bucket : side * kFar));
+  return out;
+}
+
 Value* bias_node(Builder& b, std::vector<Value*> inputs, const Parameters& p) {
   return b
       .node(std::string(kAttuneDomain), "RelativePositionBias", std::move(inputs), 1,
@@ -208,15 +240,21 @@ Outcome rewrite(const Match& m, Builder& b, Graph& outermost) {
   const TensorType& type = table.tensor_type();
   if (!table.constant() || type.rank() != 2)
     return m.refuse("table", fmt::format("{} is not a constant table of buckets and heads", table.type().to_string()));
-  if (!adds_first_axis(*m.node("bias"), m.inference()))
+  const Node* batched = m.node("bias");
+  if (batched && !adds_first_axis(*batched, m.inference()))
     return m.refuse("bias", "does not get its axis of batches first");
+  if (!batched && m.root()->uses().size() == 1 && m.root()->uses()[0].node->is("Unsqueeze"))
+    return m.refuse("heads first", "gets its axis of batches yet");
   const std::vector<int64_t> compared = distances();
   BucketFunction function(m.inference(), compared);
   const auto* found = function.evaluate(m["buckets"]);
   if (!found || found->empty() || !function.base())
     return m.refuse("buckets", "is not a function of the distance between key and query alone");
-  const auto parameters = parameters_of(table.constant()->dim(0), compared, *found, function.numbers());
-  if (!parameters) return m.refuse("buckets", "is not T5's function of the distance");
+  const int64_t buckets = table.constant()->dim(0);
+  auto parameters = parameters_of(buckets, compared, *found, function.numbers());
+  const auto clipped = parameters ? std::nullopt : clipped_function(compared, *found, buckets);
+  if (!parameters && !clipped)
+    return m.refuse("buckets", "is neither T5's function of the distance nor one that stays the same from some on");
   SizeBuilder sizes(outermost, &b.inference());
   const TensorType& base = function.base()->tensor_type();
   if (!sizes.can_compute(base.dim(0)) || !sizes.can_compute(base.dim(1)) || !sizes.can_compute(function.offset()) ||
@@ -225,11 +263,17 @@ Outcome rewrite(const Match& m, Builder& b, Graph& outermost) {
                     fmt::format("{} queries, {} keys and the first query's position {} are not known by the "
                                 "sizes of inputs",
                                 base.dim(0).to_string(), base.dim(1).to_string(), function.offset().to_string()));
-  std::vector<Value*> inputs{m["table"], sizes.scalar(base.dim(0)), sizes.scalar(base.dim(1)), nullptr};
+  Value* rows = m["table"];
+  if (clipped) {
+    rows = b.op("Gather", {rows, b.integers(clipped->rows)});
+    parameters = Parameters{4 * (clipped->last + 1), true};
+  }
+  std::vector<Value*> inputs{rows, sizes.scalar(base.dim(0)), sizes.scalar(base.dim(1)), nullptr};
   if (!function.offset().is(0)) inputs[3] = sizes.scalar(function.offset());
-  Outcome outcome(bias_node(b, std::move(inputs), *parameters));
-  return outcome.detail(
-      fmt::format("{} buckets up to distance {}", table.constant()->dim(0), parameters->max_distance));
+  Value* bias = bias_node(b, std::move(inputs), *parameters);
+  Outcome outcome(batched ? bias : b.squeeze(bias, {0}));
+  return outcome.detail(clipped ? fmt::format("distances up to {}", clipped->last)
+                                : fmt::format("{} buckets up to distance {}", buckets, parameters->max_distance));
 }
 
 // ONNX Runtime's operator, whose table is (buckets, heads) in column-major order.
@@ -248,10 +292,12 @@ Outcome rewrite_microsoft(const Match& m, Builder& b) {
 size_t fuse_position_bias(PassContext& context) {
   Graph& outermost = *context.model.graph;
   Pat lookup = Op("Gather").attr_or("axis", int64_t{0}, int64_t{0})(any("table"), any("buckets"));
-  Pat bias = Op("Unsqueeze", "bias").further_inputs()(Op("Transpose").attr("perm", {2, 0, 1})(lookup));
+  Pat heads_first = Op("Transpose", "heads first").attr("perm", {2, 0, 1})(lookup);
+  Pat bias = Op("Unsqueeze", "bias").further_inputs()(heads_first);
   Pat theirs = Op("RelativePositionBias", "theirs").domain("com.microsoft")(any("table"), any("queries"), any("keys"));
   const std::vector<pattern::Rule> list = {
       {"fuse_position_bias", bias, [&](const Match& m, Builder& b) { return rewrite(m, b, outermost); }},
+      {"fuse_position_bias", heads_first, [&](const Match& m, Builder& b) { return rewrite(m, b, outermost); }},
       {"fuse_position_bias", theirs, rewrite_microsoft}};
   return pattern::apply_rules(list, context);
 }
