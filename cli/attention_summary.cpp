@@ -269,6 +269,7 @@ constexpr FusedForm kFusedForms[] = {
 
 const Value* input(const Node& n, int index) { return index < 0 ? nullptr : n.input(static_cast<size_t>(index)); }
 
+// The width of `v`, divided among the heads.
 std::string quotient_text(const Value* v, int64_t heads) {
   const int rank = v ? v->tensor_type().rank() : 0;
   if (rank == 4) return dim_text(v, -1);
@@ -276,7 +277,6 @@ std::string quotient_text(const Value* v, int64_t heads) {
   return Dim::floor_divide(v->tensor_type().dim(-1), Dim(heads)).to_string();
 }
 
-// The output's width, divided among the heads.
 std::optional<AttentionSummary> fused(const Node& n) {
   const auto form = std::find_if(std::begin(kFusedForms), std::end(kFusedForms),
                                  [&](const FusedForm& f) { return n.is(f.type, f.domain); });

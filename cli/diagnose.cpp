@@ -10,6 +10,7 @@
 #include "convert/convert.h"
 #include "graph/io/output_file.h"
 #include "runtime/diagnosis/diagnosis.h"
+#include "runtime/token_inputs.h"
 
 namespace attune::cli {
 namespace {

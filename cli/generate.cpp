@@ -17,6 +17,7 @@
 #include "cli/speech.h"
 #include "runtime/generator.h"
 #include "runtime/text/unicode.h"
+#include "runtime/token_inputs.h"
 
 namespace attune::cli {
 namespace {
@@ -148,25 +149,6 @@ void print_generations(const std::vector<std::vector<Generation>>& generations, 
       print(g.score && (several || !tokenizer) ? fmt::format("{:.4f}\t", *g.score) : std::string());
       print_line(tokenizer ? text_of(g, *tokenizer) : fmt::format("{}", fmt::join(g.tokens, " ")));
     }
-}
-
-// The rows of input_ids where attention_mask is 1.
-std::vector<std::vector<int64_t>> source_tokens(const TensorMap& inputs) {
-  const auto ids = inputs.find("input_ids");
-  std::vector<std::vector<int64_t>> out;
-  if (ids == inputs.end() || ids->second.tensor().rank() != 2) return out;
-  const Tensor& t = ids->second.tensor();
-  const auto values = t.to_int64();
-  const auto mask = inputs.find("attention_mask");
-  const auto kept = mask == inputs.end() ? std::vector<int64_t>(values.size(), 1) : mask->second.tensor().to_int64();
-  for (int64_t r = 0; r < t.dim(0); ++r) {
-    out.emplace_back();
-    for (int64_t c = 0; c < t.dim(1); ++c) {
-      const auto i = static_cast<size_t>(r * t.dim(1) + c);
-      if (kept[i] != 0) out.back().push_back(values[i]);
-    }
-  }
-  return out;
 }
 
 void adjust(const Options& o, GenerationOptions& options) {

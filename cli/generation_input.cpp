@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/io/npy.h"
+#include "runtime/token_inputs.h"
 
 namespace attune::cli {
 namespace {
@@ -31,20 +32,6 @@ std::vector<int64_t> parse_line(const std::string& line, const std::string& wher
 }
 
 }  // namespace
-
-TensorMap padded_inputs(const std::vector<std::vector<int64_t>>& rows, int64_t pad) {
-  size_t width = 0;
-  for (const auto& r : rows) width = std::max(width, r.size());
-  std::vector<int64_t> ids, mask;
-  for (const auto& r : rows) {
-    ids.insert(ids.end(), r.begin(), r.end());
-    ids.resize(ids.size() + width - r.size(), pad);
-    mask.insert(mask.end(), r.size(), 1);
-    mask.resize(mask.size() + width - r.size(), 0);
-  }
-  const Shape shape{static_cast<int64_t>(rows.size()), static_cast<int64_t>(width)};
-  return {{"input_ids", Tensor::from<int64_t>(shape, ids)}, {"attention_mask", Tensor::from<int64_t>(shape, mask)}};
-}
 
 Tensor row_of(const Tensor& tensor, int64_t row) {
   Shape shape = tensor.shape();

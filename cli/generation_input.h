@@ -10,8 +10,6 @@
 
 namespace attune::cli {
 
-// Token ids of sources, one row each, padded on the right with `pad`: input_ids and attention_mask.
-TensorMap padded_inputs(const std::vector<std::vector<int64_t>>& sources, int64_t pad);
 // Token ids: an .npy file of integers (sources, length) or (length), or text with one source a line, ids separated by
 // blanks or commas. Shorter lines are padded; the mask says so. Gives input_ids and attention_mask.
 TensorMap read_ids(const std::filesystem::path& file);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "runtime/folder.h"
 #include "runtime/picture/patches.h"
 #include "runtime/translator.h"
 
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 // Of the picture encoder's output; 0 if the configuration doesn't say. An encoder in stages (Swin) joins two by two
 // patches from each to the next.
 int64_t patch_size_of(const fs::path& folder) {
-  const fs::path file = fs::exists(folder / "config.json") ? folder / "config.json" : folder / ".." / "config.json";
+  const fs::path file = configuration_file(folder, "config.json");
   std::ifstream in(file, std::ios::binary);
   const auto config = nlohmann::json::parse(in, nullptr, false);
   if (!config.is_object()) return 0;

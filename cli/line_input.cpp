@@ -18,6 +18,7 @@
 #include "cli/generation_text.h"
 #include "runtime/text/text_stream.h"
 #include "runtime/text/unicode.h"
+#include "runtime/token_inputs.h"
 
 namespace attune::cli {
 namespace {

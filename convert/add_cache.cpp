@@ -173,10 +173,6 @@ class Editor {
   Value* past_ = nullptr;
 };
 
-}  // namespace
-
-namespace {
-
 // Whether the caller gives `v`, maybe in another type or order. Keys of another part of the sequence are computed.
 bool is_given(const Value* v) {
   const auto passes_on = [](const Node& n) {

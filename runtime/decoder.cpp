@@ -41,6 +41,19 @@ Tensor tensor_of_request(const TokenRequest& request) {
   return Tensor::from<int64_t>({static_cast<int64_t>(values.size())}, values);
 }
 
+// Masks and lengths in the type that the decoder asks for.
+Datum mask_value(const PortBinding& b, const Tensor& mask, DataType type, BufferPool* pool) {
+  std::vector<int64_t> values = mask.to_int64();
+  if (b.role == PortRole::kSourceMask) return convert(values, type, mask.shape(), pool);
+  const auto width = static_cast<size_t>(mask.dim(1));
+  std::vector<int64_t> lengths;
+  for (int64_t row = 0; row < mask.dim(0); ++row) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(row) * width);
+    lengths.push_back(std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(width), int64_t{0}));
+  }
+  return convert(lengths, type, {mask.dim(0)}, pool);
+}
+
 }  // namespace
 
 struct Decoder::Impl {
@@ -143,19 +156,6 @@ Datum Decoder::Impl::fixed_value(const PortBinding& b) {
     default:
       return rows(sources.mask);
   }
-}
-
-// Masks and lengths in the type that the decoder asks for.
-Datum mask_value(const PortBinding& b, const Tensor& mask, DataType type, BufferPool* pool) {
-  std::vector<int64_t> values = mask.to_int64();
-  if (b.role == PortRole::kSourceMask) return convert(values, type, mask.shape(), pool);
-  const auto width = static_cast<size_t>(mask.dim(1));
-  std::vector<int64_t> lengths;
-  for (int64_t row = 0; row < mask.dim(0); ++row) {
-    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(row) * width);
-    lengths.push_back(std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(width), int64_t{0}));
-  }
-  return convert(lengths, type, {mask.dim(0)}, pool);
 }
 
 void Decoder::Impl::fix(Running& r) {

@@ -64,4 +64,8 @@ ModelFiles find_model_files(const fs::path& folder) {
   return out;
 }
 
+fs::path configuration_file(const fs::path& folder, const std::string& name) {
+  return fs::exists(folder / name) ? folder / name : folder / ".." / name;
+}
+
 }  // namespace attune

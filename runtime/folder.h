@@ -19,4 +19,8 @@ struct ModelFiles {
 // fits none, listing the .onnx files there are.
 ModelFiles find_model_files(const std::filesystem::path& folder);
 
+// The file of that name in a model's folder, or, if the folder has none, in its parent, where variants of one model
+// share their configuration. It may be missing.
+std::filesystem::path configuration_file(const std::filesystem::path& folder, const std::string& name);
+
 }  // namespace attune

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/error.h"
+#include "runtime/token_inputs.h"
 
 namespace attune {
 
@@ -28,20 +29,8 @@ std::vector<std::vector<Translation>> Translator::translate(const std::vector<st
                                                             const GenerationOptions& options) {
   if (texts.empty()) return {};
   std::vector<std::vector<int64_t>> sources;
-  size_t width = 0;
-  for (const std::string& t : texts)
-    width = std::max(width, sources.emplace_back(tokenizers_.source->encode(t)).size());
-  std::vector<int64_t> ids, mask;
-  for (const auto& s : sources) {
-    ids.insert(ids.end(), s.begin(), s.end());
-    ids.resize(ids.size() + width - s.size(), options.pad_token_id.value_or(0));
-    mask.insert(mask.end(), s.size(), 1);
-    mask.resize(ids.size(), 0);
-  }
-  const Shape shape{static_cast<int64_t>(texts.size()), static_cast<int64_t>(width)};
-  auto generations = generator_.generate(
-      {{"input_ids", Tensor::from<int64_t>(shape, ids)}, {"attention_mask", Tensor::from<int64_t>(shape, mask)}},
-      options);
+  for (const std::string& t : texts) sources.push_back(tokenizers_.source->encode(t));
+  auto generations = generator_.generate(padded_inputs(sources, options.pad_token_id.value_or(0)), options);
   std::vector<std::vector<Translation>> out(texts.size());
   for (size_t i = 0; i < texts.size(); ++i)
     for (Generation& g : generations[i]) {

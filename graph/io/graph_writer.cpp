@@ -30,7 +30,6 @@ bool worth_an_info(const Value& value) {
   return has_type || !type.unmodelled.empty() || !value.doc.empty() || !value.metadata.empty();
 }
 
-// Whether the tensor says all about the type of the value.
 void write_annotation(const Value& value, onnx::GraphProto& proto) {
   if (value.quantization.empty()) return;
   auto& annotation = *proto.add_quantization_annotation();

@@ -13,6 +13,7 @@
 
 #include "graph/error.h"
 #include "runtime/audio/mel_filters.h"
+#include "runtime/folder.h"
 
 namespace attune {
 namespace {
@@ -167,7 +168,7 @@ Tensor kaldi_features(std::span<const float> samples, const AudioFeatureOptions&
 
 AudioFeatureOptions read_audio_feature_options(const fs::path& folder) {
   constexpr const char* kName = "preprocessor_config.json";
-  const fs::path file = fs::exists(folder / kName) ? folder / kName : folder / ".." / kName;
+  const fs::path file = configuration_file(folder, kName);
   std::ifstream in(file, std::ios::binary);
   if (!in)
     throw Error(Error::Kind::kIo, fmt::format("{}: a speech model's folder needs it", (folder / kName).string()));

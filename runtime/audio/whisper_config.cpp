@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/error.h"
+#include "runtime/folder.h"
 
 namespace attune {
 namespace {
@@ -40,7 +41,7 @@ std::string english_name(const std::string& code) {
 }
 
 json read_json(const fs::path& folder, const char* name) {
-  const fs::path file = fs::exists(folder / name) ? folder / name : folder / ".." / name;
+  const fs::path file = configuration_file(folder, name);
   std::ifstream in(file, std::ios::binary);
   if (!in) return json::object();
   json parsed = json::parse(in, nullptr, false);

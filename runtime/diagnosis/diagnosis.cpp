@@ -9,6 +9,7 @@
 #include "runtime/diagnosis/regime.h"
 #include "runtime/generator.h"
 #include "runtime/rows.h"
+#include "runtime/token_inputs.h"
 
 namespace attune {
 namespace {
@@ -85,19 +86,6 @@ std::vector<size_t> never_attended(const std::vector<double>& coverage, double s
   return out;
 }
 
-// The tokens of a source, if it is made of tokens and the mask keeps some.
-std::vector<int64_t> source_tokens(const TensorMap& inputs) {
-  const auto ids = inputs.find("input_ids");
-  if (ids == inputs.end() || ids->second.tensor().rank() != 2) return {};
-  const auto values = ids->second.tensor().to_int64();
-  const auto mask = inputs.find("attention_mask");
-  const auto kept = mask == inputs.end() ? std::vector<int64_t>(values.size(), 1) : mask->second.tensor().to_int64();
-  std::vector<int64_t> out;
-  for (int64_t i = 0; i < ids->second.tensor().dim(1); ++i)
-    if (kept.at(static_cast<size_t>(i)) != 0) out.push_back(values[static_cast<size_t>(i)]);
-  return out;
-}
-
 }  // namespace
 
 Diagnosis diagnose(const std::filesystem::path& folder, const TensorMap& inputs, const DiagnosisOptions& options) {
@@ -135,8 +123,11 @@ Diagnosis diagnose(const std::filesystem::path& folder, const TensorMap& inputs,
     o.never_attended = never_attended(o.coverage, options.bounds.never_attended);
     o.repeat = find_repeat(o.tokens);
   }
-  if (options.regime)
-    out.regime = measure_regime(folder, part_of_sources(inputs, 0, 1), source_tokens(inputs), options);
+  if (options.regime) {
+    const TensorMap source = part_of_sources(inputs, 0, 1);
+    const auto tokens = source_tokens(source);
+    out.regime = measure_regime(folder, source, tokens.empty() ? std::vector<int64_t>() : tokens[0], options);
+  }
   return out;
 }
 

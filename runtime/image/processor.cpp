@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/error.h"
+#include "runtime/folder.h"
 #include "runtime/image/flattened_patches.h"
 
 namespace attune {
@@ -238,7 +239,7 @@ Tensor pixel_values(const Image& image, const ImageProcessorOptions& o) {
 
 ImageProcessorOptions read_image_processor(const fs::path& folder) {
   constexpr const char* kName = "preprocessor_config.json";
-  const fs::path file = fs::exists(folder / kName) ? folder / kName : folder / ".." / kName;
+  const fs::path file = configuration_file(folder, kName);
   std::ifstream in(file, std::ios::binary);
   if (!in) throw Error(Error::Kind::kIo, fmt::format("{}: pictures need it", (folder / kName).string()));
   return within([&] { return file.string(); },

@@ -6,8 +6,7 @@
 
 namespace attune {
 
-// Wide characters (East Asian, emoji) count 2, combining marks of the common blocks 0, all else 1;
-// bytes that are not UTF-8 count 1 each.
+// As unicode::columns(); what isn't UTF-8 counts as U+FFFD.
 size_t text_width(std::string_view text);
 // Spaces before the text until it takes `width` columns; longer text stays as it is.
 std::string pad_left(std::string_view text, size_t width);

@@ -43,6 +43,12 @@ class EachWord : public PreTokenizer {
   F f_;
 };
 
+// As BERT's tokenizer has it: all of ASCII that is no letter, digit, blank or control, too.
+bool is_punctuation(char32_t c) {
+  const bool ascii = (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126);
+  return ascii || unicode::is_punctuation(c);
+}
+
 template <class F>
 std::unique_ptr<PreTokenizer> each_word(F f) {
   return std::make_unique<EachWord<F>>(std::move(f));
@@ -110,24 +116,12 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer(const json& j) {
     return each_word([](const std::string& w, bool) {
       std::vector<std::string> out;
       for (const std::string& word : split(w, characters(w, unicode::is_whitespace), SplitBehavior::kRemoved, false)) {
-        const auto bert_punctuation = [](char32_t c) {
-          const bool ascii =
-              (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126);
-          return ascii || unicode::is_punctuation(c);
-        };
-        for (std::string& p : split(word, characters(word, bert_punctuation), SplitBehavior::kIsolated, false))
+        for (std::string& p : split(word, characters(word, is_punctuation), SplitBehavior::kIsolated, false))
           out.push_back(std::move(p));
       }
       return out;
     });
-  if (type == "Punctuation")
-    return split_at(
-        [](char32_t c) {
-          const bool ascii =
-              (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126);
-          return ascii || unicode::is_punctuation(c);
-        },
-        split_behavior(j.value("behavior", "Isolated")));
+  if (type == "Punctuation") return split_at(is_punctuation, split_behavior(j.value("behavior", "Isolated")));
   if (type == "Digits")
     return split_at(unicode::is_numeric,
                     j.value("individual_digits", false) ? SplitBehavior::kIsolated : SplitBehavior::kContiguous);

@@ -9,6 +9,7 @@
 #include <unicode/utext.h>
 
 #include "graph/error.h"
+#include "graph/io/utf8.h"
 
 namespace attune::unicode {
 namespace {
@@ -66,7 +67,7 @@ std::string lower(std::string_view text) {
   return from_icu(out);
 }
 
-bool is_valid(std::string_view text) { return encode(decode(text)) == text; }
+bool is_valid(std::string_view text) { return from_utf8(text).has_value(); }
 
 std::u32string decode(std::string_view text) {
   const icu::UnicodeString s = to_icu(text);
@@ -78,23 +79,13 @@ std::u32string decode(std::string_view text) {
 
 std::string encode(char32_t c) {
   std::string out;
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += {static_cast<char>(0xc0 | (c >> 6)), static_cast<char>(0x80 | (c & 0x3f))};
-  } else if (c < 0x10000) {
-    out += {static_cast<char>(0xe0 | (c >> 12)), static_cast<char>(0x80 | ((c >> 6) & 0x3f)),
-            static_cast<char>(0x80 | (c & 0x3f))};
-  } else {
-    out += {static_cast<char>(0xf0 | (c >> 18)), static_cast<char>(0x80 | ((c >> 12) & 0x3f)),
-            static_cast<char>(0x80 | ((c >> 6) & 0x3f)), static_cast<char>(0x80 | (c & 0x3f))};
-  }
+  append_utf8(out, c);
   return out;
 }
 
 std::string encode(std::u32string_view text) {
   std::string out;
-  for (const char32_t c : text) out += encode(c);
+  for (const char32_t c : text) append_utf8(out, c);
   return out;
 }
 
@@ -125,6 +116,14 @@ bool is_word(char32_t c) {
   const auto point = static_cast<UChar32>(c);
   return (U_MASK(u_charType(point)) & kCategories) != 0 || u_hasBinaryProperty(point, UCHAR_ALPHABETIC) ||
          u_hasBinaryProperty(point, UCHAR_JOIN_CONTROL);
+}
+
+size_t columns(char32_t c) {
+  const auto point = static_cast<UChar32>(c);
+  constexpr uint32_t kNone = U_GC_MN_MASK | U_GC_ME_MASK | U_GC_CF_MASK;
+  if ((U_MASK(u_charType(point)) & kNone) != 0) return 0;
+  const auto width = u_getIntPropertyValue(point, UCHAR_EAST_ASIAN_WIDTH);
+  return width == U_EA_WIDE || width == U_EA_FULLWIDTH ? 2 : 1;
 }
 
 bool is_nonspacing_mark(char32_t c) { return u_charType(static_cast<UChar32>(c)) == U_NON_SPACING_MARK; }

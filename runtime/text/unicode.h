@@ -30,7 +30,10 @@ bool is_nonspacing_mark(char32_t c);  // Mn
 bool is_mark(char32_t c);             // M*
 bool is_punctuation(char32_t c);      // P*
 bool is_numeric(char32_t c);          // Nd, Nl, No
-bool is_cjk_ideograph(char32_t c);    // the blocks that BERT separates
+// Columns in a terminal: 2 for what East Asian Width (UAX 11) calls wide or full, 0 for marks and for characters of
+// format, else 1.
+size_t columns(char32_t c);
+bool is_cjk_ideograph(char32_t c);  // the blocks that BERT separates
 
 // A regular expression (ICU syntax, which covers the patterns of tokenizer files).
 class Regex {
