@@ -20,7 +20,8 @@ class BlockedAttention {
   BlockedAttention(const AttentionProblem& problem, uint8_t* left_over)
       : p_(problem),
         left_over_(left_over),
-        blocks_((p_.query_length + blocked::kQueries - 1) / blocked::kQueries),
+        rows_(blocked::block_rows(p_)),
+        blocks_((p_.query_length + rows_ - 1) / rows_),
         packs_(p_.batch * p_.kv_heads),
         group_(p_.heads / p_.kv_heads),
         packed_(PackedHead::numbers(p_)) {
@@ -29,8 +30,9 @@ class BlockedAttention {
                         static_cast<double>(p_.key_width + p_.value_width);
     if (head * static_cast<double>(packs_) >= kWorthThreads)
       threads_ = static_cast<int>(std::min<int64_t>(parallel_width(), packs_ * group_ * blocks_));
-    // Small heads are packed by the thread that attends to them: the others needn't wait for it.
-    constexpr double kSmallHead = 1 << 24;
+    // Heads are packed by the thread that attends to them: the others needn't wait for it, and it finds them in its
+    // cache. Not large ones, so that all threads are done at about the same time.
+    constexpr double kSmallHead = 1 << 29;
     by_heads_ = !shows_mean(p_) && head <= kSmallHead && (packs_ % threads_ == 0 || packs_ >= 8 * threads_);
   }
 
@@ -62,12 +64,11 @@ class BlockedAttention {
 
   // Block `block` of query head `member` of a packed head's group.
   void attend(int64_t pack, int64_t slot, int64_t member, int64_t block, int part) const {
-    const int64_t start = block * blocked::kQueries;
+    const int64_t start = block * rows_;
     const Scratch s(p_, scratch_ + static_cast<size_t>(part) * Scratch::numbers(p_));
-    blocked::attend(p_,
-                    {pack / p_.kv_heads, pack % p_.kv_heads * group_ + member, start,
-                     std::min(blocked::kQueries, p_.query_length - start)},
-                    packed_head(pack, slot), left_over_, s);
+    blocked::attend(
+        p_, {pack / p_.kv_heads, pack % p_.kv_heads * group_ + member, start, std::min(rows_, p_.query_length - start)},
+        packed_head(pack, slot), left_over_, s);
   }
 
   void attend_heads() const {
@@ -90,8 +91,8 @@ class BlockedAttention {
 
   const AttentionProblem& p_;
   uint8_t* left_over_;
-  int64_t blocks_, packs_, group_;  // of queries; key/value heads; query heads of each
-  size_t packed_;                   // numbers of a packed head
+  int64_t rows_, blocks_, packs_, group_;  // of a block; blocks of queries; key/value heads; query heads of each
+  size_t packed_;                          // numbers of a packed head
   int threads_ = 1;
   bool by_heads_;
   float* memory_ = nullptr;   // packed heads

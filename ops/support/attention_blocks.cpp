@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "ops/support/attention_blocks.h"
+#include "ops/support/attention_exponentials-inl.h"
 #include "ops/support/attention_multiply-inl.h"
 #include "ops/support/attention_ranges.h"
 #include "ops/support/attention_scores-inl.h"
@@ -54,20 +55,14 @@ void round_queries(const AttentionProblem& p, int64_t count, const Scratch& s) {
   }
 }
 
-// Keys [first, first + columns), of which `keys` are there.
-struct KeyBlock {
-  int64_t first, keys, columns;
-};
-
-// True if steps 3 to 5 change no score but of keys outside of a query's range.
-bool scores_are_final(const AttentionProblem& p, const Block& block) {
-  return !block.masked && !p.b_score && !(p.config->softcap > 0);
-}
+// A maximum follows scores that are larger by more: exponentials above 1 do no harm, so few rows need to be scaled
+// anew.
+constexpr float kRise = 8;
 
 // Makes `largest` the number that a row's scores are counted from, and lets what was added up before follow.
 HWY_INLINE void raise_maximum(int64_t r, float largest, int64_t wide, const Scratch& s) {
   const Vector kept = exp_of_score(hn::Set(Floats(), s.maximum[r] - largest));
-  s.maximum[r] = largest;
+  s.maximum[r] = s.from[r] = largest;
   float* sums = s.sums + r * kPanel;
   hn::StoreU(hn::Mul(load(sums), kept), Floats(), sums);
   float* context = s.context + r * wide;
@@ -85,25 +80,24 @@ void leave_row(int64_t r, float* scores, int64_t columns, const Scratch& s) {
 // Lets the number that a row's scores are counted from follow `largest`, that of scores to come. False if these and
 // those before are all -inf or NaN.
 HWY_INLINE bool follow_largest(int64_t r, float largest, int64_t wide, const Scratch& s) {
-  // Exponentials above 1 do no harm; so few rows need to be scaled anew.
-  constexpr float kRise = 8, kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   if (largest - s.maximum[r] <= kRise) return true;
   const float maximum = std::max(s.maximum[r], largest);
   if (maximum == -kInfinity) return false;
   if (s.maximum[r] == -kInfinity) {
-    s.maximum[r] = maximum;
+    s.maximum[r] = s.from[r] = maximum;
   } else if (maximum != s.maximum[r]) {
     raise_maximum(r, maximum, wide, s);
   }
   return true;
 }
 
-// The scores of a row become exponentials, which are added up. `largest`: of these scores.
-HWY_INLINE void exponentiate_row(int64_t r, float largest, int64_t columns, int64_t wide, const Scratch& s) {
-  float* scores = s.scores + r * kKeys;
-  if (!follow_largest(r, largest, wide, s)) return leave_row(r, scores, columns, s);
-  float* sums = s.sums + r * kPanel;
-  hn::StoreU(hn::Add(load(sums), exponentials_of(scores, columns, s.maximum[r])), Floats(), sums);
+// The scores of rows become exponentials, which are added up.
+HWY_INLINE void exponentiate_rows(Rows rows, int64_t columns, const Scratch& s) {
+  for (int64_t r = rows.first; r < rows.first + rows.count; ++r) {
+    float* sums = s.sums + r * kPanel;
+    hn::StoreU(hn::Add(load(sums), exponentials_of(s.scores + r * kKeys, columns, s.from[r])), Floats(), sums);
+  }
 }
 
 // The same for words: exponentials times the scales of the values. Leaves the bits of their largest in s.largest, by
@@ -117,11 +111,11 @@ HWY_INLINE void weigh_row(int64_t r, float largest, const float* value_scales, i
     hn::StoreU(none, Floats(), s.largest + r * kPanel);
     return leave_row(r, scores, columns, s);
   }
-  const Vector maximum = hn::Set(Floats(), s.maximum[r]);
+  const Vector from = hn::Set(Floats(), s.from[r]);
   Vector sum = load(s.sums + r * kPanel);
   IntegerVector bits = hn::Zero(Integers());
   for (int64_t i = 0; i < columns; i += kStep) {
-    const Vector e = exp_of_score(hn::Sub(load(scores + i), maximum));
+    const Vector e = exp_of_score(hn::Sub(load(scores + i), from));
     const Vector weight = hn::Mul(e, load(value_scales + i));
     sum = hn::Add(sum, e);
     bits = hn::Max(bits, size_bits(weight));
@@ -150,12 +144,13 @@ HWY_INLINE void round_weights(int64_t r, int64_t columns, const Scratch& s) {
 
 using Numbers = AttentionNumbers;
 
-// Scores of some of a block's queries and their largest, by lanes.
+// Exponentials are computed beside the next product where there are registers enough for both.
+constexpr bool kBesideProducts = HWY_TARGET == HWY_AVX3;
+using Waiting = std::conditional_t<kBesideProducts, Exponentials, Nothing>;
+
+// Scores of some of a block's queries and their largest, by lanes, of words.
 template <Numbers kNumbers>
-void score_keys(const AttentionProblem& p, const PackedHead& head, Rows rows, const KeyBlock& keys, const Scratch& s) {
-  if constexpr (kNumbers == Numbers::kFloats) {
-    return multiply_keys<Product::kLargest>(p, head, rows, keys.first, keys.columns, s);
-  }
+void score_words(const AttentionProblem& p, const PackedHead& head, Rows rows, const KeyBlock& keys, const Scratch& s) {
   float* largest = s.largest + rows.first * kPanel;
   const Vector none = hn::Set(Floats(), -std::numeric_limits<float>::infinity());
   for (int64_t r = 0; r < rows.count; ++r) hn::StoreU(none, Floats(), largest + r * kPanel);
@@ -168,62 +163,104 @@ void score_keys(const AttentionProblem& p, const PackedHead& head, Rows rows, co
                                                  head.key_scales + keys.first + j});
 }
 
-// Adds weighted values of one block of keys to the context.
-template <Numbers kNumbers>
-void add_values(const AttentionProblem& p, int64_t rows, const PackedHead& head, const KeyBlock& keys,
-                const Scratch& s) {
+// Stores weighted values of one block of keys as the context, or adds them to it. `waiting`: the last rows' weights.
+// What some rows need is done at once: all rows' weights and a part of the values would meet in few sets of the
+// first-level cache.
+template <Product what>
+void add_values(const AttentionProblem& p, int64_t count, const PackedHead& head, const KeyBlock& keys,
+                const Scratch& s, Waiting& waiting) {
   const int64_t wide = padded_width(p);
-  for (int64_t f = 0; f < wide; f += kPanel) {
-    const Panel values{head.value(f, keys.first), head.value_stride};
-    if constexpr (kNumbers == Numbers::kFloats) {
-      multiply<Product::kAdd>(s.scores, kKeys, rows, keys.keys, values, {s.context + f, wide});
-    } else {
-      multiply_words<Product::kAdd, kNumbers>(s.scores, kKeys, rows, pairs(keys.keys), values,
-                                              {{s.context + f, wide}, s.weight_scales});
-    }
+  for (int64_t r = 0; r < count; r += kTogether) {
+    const int64_t rows = std::min(kTogether, count - r);
+    if (r + rows == count) waiting.finish();
+    for (int64_t f = 0; f < wide; f += kPanel)
+      multiply<what, kKeys>(s.scores + r * kKeys, kKeys, rows, keys.keys,
+                            {head.value(f, keys.first), head.value_stride}, {s.context + r * wide + f, wide}, waiting);
   }
+}
+
+template <Numbers kNumbers>
+void add_word_values(const AttentionProblem& p, int64_t rows, const PackedHead& head, const KeyBlock& keys,
+                     const Scratch& s) {
+  const int64_t wide = padded_width(p);
+  for (int64_t f = 0; f < wide; f += kPanel)
+    multiply_words<Product::kAdd, kNumbers>(s.scores, kKeys, rows, pairs(keys.keys),
+                                            {head.value(f, keys.first), head.value_stride},
+                                            {{s.context + f, wide}, s.weight_scales});
+}
+
+// True if no row has a score that its maximum must follow.
+HWY_INLINE bool none_rises(Rows rows, const Scratch& s) {
+  const Floats d;
+  Vector rise = hn::Zero(d);
+  for (int64_t r = rows.first; r < rows.first + rows.count; ++r)
+    rise = hn::Max(hn::Sub(load(s.largest + r * kPanel), hn::Set(d, s.maximum[r])), rise);
+  return hn::AllTrue(d, hn::Le(rise, hn::Set(d, kRise)));
 }
 
 // Adds what one block of keys gives to the context.
 template <class T, Numbers kNumbers>
 void attend_keys(const AttentionProblem& p, const Block& block, const PackedHead& head, const KeyRange* ranges,
                  const KeyBlock& keys, const Scratch& s) {
-  constexpr int64_t kAhead = 8;
-  const int64_t wide = padded_width(p), end = keys.first + keys.columns;
-  const bool final = scores_are_final(p, block);
-  for (int64_t r = 0; r < kAhead; ++r) fetch_mask<T>(p, block, block.first + r, keys.first, keys.keys);
+  const int64_t wide = padded_width(p);
+  const BlockScores<T> scores(p, block, ranges, keys, s);
+  Waiting waiting;  // exponentials
   for (int64_t start = 0; start < block.count; start += kTogether) {
     const Rows rows{start, std::min(kTogether, block.count - start)};
-    score_keys<kNumbers>(p, head, rows, keys, s);
-    for (int64_t r = start; r < start + rows.count; ++r) {
-      fetch_mask<T>(p, block, block.first + r + kAhead, keys.first, keys.keys);
-      const float largest =
-          final && ranges[r].first <= keys.first && ranges[r].last >= end
-              ? hn::GetLane(hn::MaxOfLanes(Floats(), load(s.largest + r * kPanel)))
-              : finish_scores<T>(p, block, block.first + r, ranges[r], keys.first, keys.columns, s.scores + r * kKeys);
-      if constexpr (kNumbers == Numbers::kFloats) {
-        exponentiate_row(r, largest, keys.columns, wide, s);
-      } else {
-        weigh_row(r, largest, head.value_scales + keys.first, keys.columns, wide, s);
+    if constexpr (kNumbers == Numbers::kFloats) {
+      multiply_keys<Product::kLargest>(p, head, rows, keys.first, keys.columns, s, waiting);
+      waiting.finish();
+      if (!scores.complete(rows) || !none_rises(rows, s))
+        for (int64_t r = start; r < start + rows.count; ++r) {
+          const float largest = scores.finish(r);
+          if (!follow_largest(r, largest, wide, s)) leave_row(r, s.scores + r * kKeys, keys.columns, s);
+        }
+      if constexpr (Waiting::kAny) {
+        if (keys.columns == kKeys) {
+          waiting = Waiting(rows, s);
+          continue;
+        }
       }
-    }
-    if constexpr (kNumbers != Numbers::kFloats)
+      exponentiate_rows(rows, keys.columns, s);
+    } else {
+      score_words<kNumbers>(p, head, rows, keys, s);
+      for (int64_t r = start; r < start + rows.count; ++r)
+        weigh_row(r, scores.finish(r), head.value_scales + keys.first, keys.columns, wide, s);
       for (int64_t r = start; r < start + rows.count; ++r) round_weights(r, keys.columns, s);
+    }
   }
-  add_values<kNumbers>(p, block.count, head, keys, s);
+  if constexpr (kNumbers == Numbers::kFloats) {
+    // The first block's are stored.
+    if (keys.start) {
+      add_values<Product::kStore>(p, block.count, head, keys, s, waiting);
+    } else {
+      add_values<Product::kAdd>(p, block.count, head, keys, s, waiting);
+    }
+  } else {
+    add_word_values<kNumbers>(p, block.count, head, keys, s);
+  }
 }
 
 // Writes a row of the context. Gives false if it isn't finite: perhaps only by a value that the query doesn't see.
 template <class T>
 bool write_context(float* from, int64_t n, float factor, T* to) {
+  constexpr auto kStep = static_cast<int64_t>(kLanes);
   const Vector f = hn::Set(Floats(), factor);
   Vector worst = hn::Zero(Floats());  // NaN once a number isn't finite
-  for (int64_t i = 0; i < n; i += static_cast<int64_t>(kLanes)) {
+  int64_t written = 0;
+  for (int64_t i = 0; i < n; i += kStep) {
     const Vector x = hn::Mul(load(from + i), f);
     worst = hn::Add(worst, hn::Sub(x, x));
+    if constexpr (std::is_same_v<T, float>) {
+      if (i + kStep <= n) {
+        hn::StoreU(x, Floats(), to + i);
+        written = i + kStep;
+        continue;
+      }
+    }
     hn::StoreU(x, Floats(), from + i);
   }
-  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(from[i]);
+  for (int64_t i = written; i < n; ++i) to[i] = static_cast<T>(from[i]);
   return hn::AllTrue(Floats(), hn::Eq(worst, hn::Zero(Floats())));
 }
 
@@ -236,12 +273,14 @@ void attend(const AttentionProblem& p, Block block, const PackedHead& head, uint
   const KeyRange all = see_keys(p, block, ranges);
   load_queries<T>(p, block, s);
   if constexpr (kNumbers != Numbers::kFloats) round_queries(p, block.count, s);
-  std::fill_n(s.context, block.count * wide, 0.0F);
+  if (kNumbers != Numbers::kFloats || all.first >= all.last) std::fill_n(s.context, block.count * wide, 0.0F);
   std::fill_n(s.maximum, block.count, -kInfinity);
+  std::fill_n(s.from, block.count, kInfinity);
   std::fill_n(s.sums, block.count * kPanel, 0.0F);
-  for (int64_t first = all.first / kPanel * kPanel; first < all.last; first += kKeys) {
+  const int64_t start = all.first / kPanel * kPanel;
+  for (int64_t first = start; first < all.last; first += kKeys) {
     const int64_t keys = std::min(kKeys, all.last - first);
-    attend_keys<T, kNumbers>(p, block, head, ranges, {first, keys, panels(keys) * kPanel}, s);
+    attend_keys<T, kNumbers>(p, block, head, ranges, {first, keys, panels(keys) * kPanel, first == start}, s);
   }
   for (int64_t r = 0; r < block.count; ++r) s.factor[r] = 1 / sum_of(load(s.sums + r * kPanel));
   if (shows_scores(p)) {

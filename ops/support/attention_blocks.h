@@ -10,7 +10,7 @@
 namespace attune::blocked {
 
 constexpr int64_t kPanel = 32;         // columns of a packed panel, in floats
-constexpr int64_t kQueries = 48;       // rows of a block
+constexpr int64_t kQueries = 96;       // rows of a block at most
 constexpr int64_t kKeys = 4 * kPanel;  // keys of a block
 
 // Products of rounded operands are of words, two of which share a lane: neighbouring numbers of a query and a key, a
@@ -30,6 +30,14 @@ constexpr int64_t pairs(int64_t n) { return (n + 1) / 2; }
 inline int64_t row_lanes(const AttentionProblem& p, int64_t n) { return p.rounded() ? pairs(n) : n; }
 
 constexpr int64_t panels(int64_t n) { return (n + kPanel - 1) / kPanel; }
+
+// Rows of a block. Many, if so the keys of a head pass through the caches less often and blocks needn't follow a
+// diagonal.
+inline int64_t block_rows(const AttentionProblem& p) {
+  constexpr int64_t kManyQueries = 1024;
+  const bool diagonal = p.config->causal || p.config->window_left >= 0 || p.config->window_right >= 0;
+  return p.query_length >= kManyQueries && !diagonal ? kQueries : kQueries / 2;
+}
 
 constexpr int64_t padded_width(const AttentionProblem& p) { return panels(p.value_width) * kPanel; }
 
@@ -87,32 +95,36 @@ struct PackedHead {
   }
 };
 
-// Memory of one thread.
+// Memory of one thread; R is block_rows().
 struct Scratch {
-  float* scores;   // (kQueries, kKeys)
-  float* context;  // (kQueries, padded_width)
-  float* queries;  // (kQueries, Ek), scaled
-  float* maximum;  // kQueries
-  float* sums;     // (kQueries, kPanel): of exponentials, by lanes of a vector
-  float* largest;  // (kQueries, kPanel): scores (rounded: then weights) of one block of keys, by lanes
-  float* factor;   // kQueries: 1 / the whole sum
-  // Rounded, kQueries each: scales of queries, and of weights for one block of keys; `scores` and `queries` hold pairs
+  float* scores;   // (R, kKeys)
+  float* context;  // (R, padded_width)
+  float* queries;  // (R, Ek), scaled
+  float* maximum;  // R
+  float* from;     // R: what exponents are counted from: the maximum, or +inf where there is none
+  float* sums;     // (R, kPanel): of exponentials, by lanes of a vector
+  float* largest;  // (R, kPanel): scores (rounded: then weights) of one block of keys, by lanes
+  float* factor;   // R: 1 / the whole sum
+  // Rounded, R each: scales of queries, and of weights for one block of keys; `scores` and `queries` hold pairs
   // of words then.
   float *query_scales, *weight_scales;
 
   static size_t numbers(const AttentionProblem& p) {
-    return static_cast<size_t>((kQueries * (kKeys + padded_width(p) + p.key_width + 2 * kPanel + 4) + 15) / 16 * 16);
+    return static_cast<size_t>((block_rows(p) * (kKeys + padded_width(p) + p.key_width + 2 * kPanel + 5) + 15) / 16 *
+                               16);
   }
   Scratch(const AttentionProblem& p, float* memory) {
+    const int64_t rows = block_rows(p);
     scores = memory;
-    context = scores + kQueries * kKeys;
-    queries = context + kQueries * padded_width(p);
-    maximum = queries + kQueries * p.key_width;
-    factor = maximum + kQueries;
-    query_scales = factor + kQueries;
-    weight_scales = query_scales + kQueries;
-    sums = weight_scales + kQueries;
-    largest = sums + kQueries * kPanel;
+    context = scores + rows * kKeys;
+    queries = context + rows * padded_width(p);
+    maximum = queries + rows * p.key_width;
+    factor = maximum + rows;
+    from = factor + rows;
+    query_scales = from + rows;
+    weight_scales = query_scales + rows;
+    sums = weight_scales + rows;
+    largest = sums + rows * kPanel;
   }
 };
 

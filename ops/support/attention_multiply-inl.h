@@ -44,22 +44,45 @@ struct PanelResult {
   float* largest = nullptr;  // rows kPanel apart
 };
 
+// What goes on beside a product, a step for each kBeside of its own: nothing.
+struct Nothing {
+  static constexpr bool kAny = false;
+  HWY_INLINE void step() {}
+  HWY_INLINE void finish() {}
+};
+constexpr int64_t kBeside = 4;
+
+// sums[r] += a[r] * panel, one row of it.
+template <int R>
+HWY_INLINE void add_row(const float* a, int64_t a_stride, const float* panel, Vector (&sums)[R][kVectors]) {
+  Vector factors[R];
+  for (int r = 0; r < R; ++r) factors[r] = hn::Set(Floats(), a[r * a_stride]);
+  for (size_t v = 0; v < kVectors; ++v) {
+    const Vector b = load(panel + v * kLanes);
+    for (int r = 0; r < R; ++r) sums[r][v] = hn::MulAdd(factors[r], b, sums[r][v]);
+  }
+}
+
 // c[r][j] (+)= sum_k a[r][k] panel[k][j], r < R, j < kPanel. Rows of a are a_stride apart.
-template <int R, Product what>
-HWY_INLINE void multiply_rows(const float* a, int64_t a_stride, int64_t inner, Panel panel, const PanelResult& to) {
+template <int R, Product what, class Beside>
+HWY_INLINE void multiply_rows(const float* a, int64_t a_stride, int64_t inner, Panel panel, const PanelResult& to,
+                              Beside& beside) {
   Vector sums[R][kVectors];
   for (int r = 0; r < R; ++r)
     for (size_t v = 0; v < kVectors; ++v)
       sums[r][v] =
           what == Product::kAdd ? load(to.c + r * to.c_stride + static_cast<int64_t>(v * kLanes)) : hn::Zero(Floats());
-  for (int64_t k = 0; k < inner; ++k, panel.data += panel.stride) {
-    Vector factors[R];
-    for (int r = 0; r < R; ++r) factors[r] = hn::Set(Floats(), a[r * a_stride + k]);
-    for (size_t v = 0; v < kVectors; ++v) {
-      const Vector b = load(panel.data + v * kLanes);
-      for (int r = 0; r < R; ++r) sums[r][v] = hn::MulAdd(factors[r], b, sums[r][v]);
+  int64_t k = 0;
+  if constexpr (Beside::kAny) {
+    Beside local = beside;  // in registers
+    for (; k < inner / kBeside * kBeside; k += kBeside) {
+      for (int64_t i = 0; i < kBeside; ++i, panel.data += panel.stride)
+        add_row<R>(a + k + i, a_stride, panel.data, sums);
+      local.step();
     }
+    beside = local;
   }
+  for (; k < inner; ++k, panel.data += panel.stride) add_row<R>(a + k, a_stride, panel.data, sums);
   for (int r = 0; r < R; ++r) {
     for (size_t v = 0; v < kVectors; ++v)
       hn::StoreU(sums[r][v], Floats(), to.c + r * to.c_stride + static_cast<int64_t>(v * kLanes));
@@ -71,22 +94,26 @@ HWY_INLINE void multiply_rows(const float* a, int64_t a_stride, int64_t inner, P
   }
 }
 
-template <int R, Product what>
+template <int R, Product what, class Beside>
 HWY_INLINE int64_t multiply_groups(const float* a, int64_t a_stride, int64_t rows, int64_t inner, Panel panel,
-                                   const PanelResult& to, int64_t r) {
+                                   const PanelResult& to, int64_t r, Beside& beside) {
   for (; r + R <= rows; r += R)
     multiply_rows<R, what>(
         a + r * a_stride, a_stride, inner, panel,
-        {to.c + r * to.c_stride, to.c_stride, what == Product::kLargest ? to.largest + r * kPanel : nullptr});
+        {to.c + r * to.c_stride, to.c_stride, what == Product::kLargest ? to.largest + r * kPanel : nullptr}, beside);
   return r;
 }
 
-template <Product what>
-void multiply(const float* a, int64_t a_stride, int64_t rows, int64_t inner, Panel panel, const PanelResult& to) {
-  int64_t r = multiply_groups<kRows, what>(a, a_stride, rows, inner, panel, to, 0);
-  if constexpr (kRows > 4) r = multiply_groups<4, what>(a, a_stride, rows, inner, panel, to, r);
-  if constexpr (kRows > 2) r = multiply_groups<2, what>(a, a_stride, rows, inner, panel, to, r);
-  multiply_groups<1, what>(a, a_stride, rows, inner, panel, to, r);
+// Rows of a are kStride apart unless that is 0.
+template <Product what, int64_t kStride, class Beside>
+void multiply(const float* a, int64_t any_stride, int64_t rows, int64_t inner, Panel panel, const PanelResult& to,
+              Beside& beside) {
+  const int64_t a_stride = kStride > 0 ? kStride : any_stride;
+  Nothing nothing;
+  int64_t r = multiply_groups<kRows, what>(a, a_stride, rows, inner, panel, to, 0, beside);
+  if constexpr (kRows > 4) r = multiply_groups<4, what>(a, a_stride, rows, inner, panel, to, r, nothing);
+  if constexpr (kRows > 2) r = multiply_groups<2, what>(a, a_stride, rows, inner, panel, to, r, nothing);
+  multiply_groups<1, what>(a, a_stride, rows, inner, panel, to, r, nothing);
 }
 
 // Rows [first, first + count) of a block.
@@ -94,19 +121,29 @@ struct Rows {
   int64_t first, count;
 };
 
-// Products of some of a block's queries and keys [first, first + columns).
-template <Product what>
+// Products of some of a block's queries, whose width is kWidth unless that is 0, and keys [first, first + columns).
+template <Product what, int64_t kWidth, class Beside>
 void multiply_keys(const AttentionProblem& p, const PackedHead& head, Rows rows, int64_t first, int64_t columns,
-                   const Scratch& s) {
+                   const Scratch& s, Beside& beside) {
+  const int64_t width = kWidth > 0 ? kWidth : p.key_width;
   float* largest = s.largest + rows.first * kPanel;
   if constexpr (what == Product::kLargest) {
     const Vector none = hn::Set(Floats(), -std::numeric_limits<float>::infinity());
     for (int64_t r = 0; r < rows.count; ++r) hn::StoreU(none, Floats(), largest + r * kPanel);
   }
   for (int64_t j = 0; j < columns; j += kPanel)
-    multiply<what>(s.queries + rows.first * p.key_width, p.key_width, rows.count, p.key_width,
-                   {head.keys + (first + j) * p.key_width, kPanel},
-                   {s.scores + rows.first * kKeys + j, kKeys, largest});
+    multiply<what, kWidth>(s.queries + rows.first * width, width, rows.count, width,
+                           {head.keys + (first + j) * width, kPanel},
+                           {s.scores + rows.first * kKeys + j, kKeys, largest}, beside);
+}
+
+template <Product what, class Beside>
+void multiply_keys(const AttentionProblem& p, const PackedHead& head, Rows rows, int64_t first, int64_t columns,
+                   const Scratch& s, Beside& beside) {
+  // The loop is faster where it needn't keep the distances of rows.
+  constexpr int64_t kCommonWidth = 64;
+  if (p.key_width == kCommonWidth) return multiply_keys<what, kCommonWidth>(p, head, rows, first, columns, s, beside);
+  multiply_keys<what, 0>(p, head, rows, first, columns, s, beside);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -12,6 +12,7 @@
 #include "hwy/cache_control.h"
 #include "ops/support/attention_blocks.h"
 #include "ops/support/attention_mask.h"
+#include "ops/support/attention_multiply-inl.h"
 #include "ops/support/attention_vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -121,6 +122,55 @@ float finish_scores(const AttentionProblem& p, const Block& block, int64_t t, Ke
   }
   return block.masked ? mask_scores<T>(p, block, t, {first + low, first + high}, scores + low) : largest_of(scores, n);
 }
+
+// Keys [first, first + columns), of which `keys` are there.
+struct KeyBlock {
+  int64_t first, keys, columns;
+  bool start;  // no other was before
+};
+
+// The scores of a block of queries and one of keys.
+template <class T>
+class BlockScores {
+ public:
+  BlockScores(const AttentionProblem& p, const Block& block, const KeyRange* ranges, const KeyBlock& keys,
+              const Scratch& s)
+      : p_(p),
+        block_(block),
+        ranges_(ranges),
+        keys_(keys),
+        s_(s),
+        plain_(!block.masked && !p.b_score && !(p.config->softcap > 0)) {
+    for (int64_t r = 0; r < kAhead; ++r) fetch_mask<T>(p, block, block.first + r, keys.first, keys.keys);
+  }
+
+  // True if steps 3 to 5 change no score of the row (or of the rows).
+  bool complete(int64_t r) const {
+    return plain_ && ranges_[r].first <= keys_.first && ranges_[r].last >= keys_.first + keys_.columns;
+  }
+  bool complete(Rows rows) const {
+    for (int64_t r = rows.first; r < rows.first + rows.count; ++r)
+      if (!complete(r)) return false;
+    return true;
+  }
+  // Steps 3 to 5 for a row whose products are there. Gives the largest.
+  float finish(int64_t r) const {
+    fetch_mask<T>(p_, block_, block_.first + r + kAhead, keys_.first, keys_.keys);
+    if (complete(r)) return hn::GetLane(hn::MaxOfLanes(Floats(), load(s_.largest + r * kPanel)));
+    return finish_scores<T>(p_, block_, block_.first + r, ranges_[r], keys_.first, keys_.columns,
+                            s_.scores + r * kKeys);
+  }
+
+ private:
+  static constexpr int64_t kAhead = 8;
+
+  const AttentionProblem& p_;
+  const Block& block_;
+  const KeyRange* ranges_;
+  const KeyBlock& keys_;
+  const Scratch& s_;
+  bool plain_;
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace blocked

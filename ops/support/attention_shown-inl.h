@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "ops/support/attention_blocks.h"
+#include "ops/support/attention_exponentials-inl.h"
 #include "ops/support/attention_mask.h"
 #include "ops/support/attention_multiply-inl.h"
 #include "ops/support/attention_scores-inl.h"
@@ -22,19 +23,6 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using namespace attention_vectors::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
-
-// x[i] = exp(x[i] - maximum); gives the sums by lanes. n is a multiple of a vector.
-HWY_INLINE Vector exponentials_of(float* x, int64_t n, float maximum) {
-  constexpr auto kStep = static_cast<int64_t>(hn::MaxLanes(Floats()));
-  const Vector m = hn::Set(Floats(), maximum);
-  Vector sum = hn::Zero(Floats());
-  for (int64_t i = 0; i < n; i += kStep) {
-    const Vector e = exp_of_score(hn::Sub(load(x + i), m));
-    hn::StoreU(e, Floats(), x + i);
-    sum = hn::Add(sum, e);
-  }
-  return sum;
-}
 
 // Writes `count` weights, or adds them to the mean over heads: exponentials times `factor`.
 template <class T>
@@ -58,7 +46,8 @@ void show_scores(const AttentionProblem& p, const Block& block, const PackedHead
       reinterpret_cast<T*>(p.weights) + ((block.b * p.heads + block.h) * p.query_length + block.first) * p.key_length;
   for (int64_t first = 0; first < p.key_length; first += kKeys) {
     const int64_t keys = std::min(kKeys, p.key_length - first), columns = panels(keys) * kPanel;
-    multiply_keys<Product::kStore>(p, head, {0, block.count}, first, columns, s);
+    Nothing nothing;
+    multiply_keys<Product::kStore>(p, head, {0, block.count}, first, columns, s, nothing);
     for (int64_t r = 0; r < block.count; ++r) {
       float* scores = s.scores + r * kKeys;
       if (kind == AttentionWeights::kBiased) {
@@ -89,13 +78,14 @@ void show_weights(const AttentionProblem& p, const Block& block, const PackedHea
   const bool one_block = all.last - start <= kKeys;
   for (int64_t first = start; first < all.last; first += kKeys) {
     const int64_t keys = std::min(kKeys, all.last - first), columns = panels(keys) * kPanel;
-    if (!one_block) multiply_keys<Product::kStore>(p, head, {0, block.count}, first, columns, s);
+    Nothing nothing;
+    if (!one_block) multiply_keys<Product::kStore>(p, head, {0, block.count}, first, columns, s, nothing);
     for (int64_t r = 0; r < block.count; ++r) {
       if (!std::isfinite(s.factor[r])) continue;
       float* scores = s.scores + r * kKeys;
       if (!one_block) {
         finish_scores<T>(p, block, block.first + r, ranges[r], first, columns, scores);
-        exponentials_of(scores, columns, s.maximum[r]);
+        exponentials_of(scores, columns, s.from[r]);
       }
       write_weights(p, scores, keys, s.factor[r], row_of(r) + first);
     }

@@ -84,6 +84,16 @@ INSTANTIATE_TEST_SUITE_P(Types, GeneratedAttention,
                          testing::Values(DataType::kFloat, DataType::kDouble, DataType::kFloat16, DataType::kBFloat16),
                          [](const auto& info) { return std::string(name(info.param)); });
 
+// Blocks of queries and keys as large as they get.
+TEST(Attention, AgreesWithManyQueries) {
+  CaseGenerator g(1);
+  AttentionCase c;
+  c[kAttentionQuery] = g.normal({1, 1, 1030, 64});
+  c[kAttentionKey] = g.normal({1, 1, 260, 64});
+  c[kAttentionValue] = g.normal({1, 1, 260, 64});
+  expect_close(c.run()[kAttentionContext], c.reference().context, 1e-6, "context");
+}
+
 // Scores by keys of width 1 against the query 1.
 AttentionCase with_scores(std::vector<float> scores) {
   AttentionCase c;
@@ -100,6 +110,24 @@ TEST(Attention, TurnsScoresIntoWeights) {
   const auto out = with_scores({1.8f, 2.6f, -1.0f, 0.4f}).run();
   const auto weights = out[kAttentionWeights].to_double();
   EXPECT_THAT(weights, testing::Pointwise(testing::DoubleNear(5e-4), {0.283, 0.630, 0.017, 0.070}));
+}
+
+// Of one query and of many, which other kernels compute.
+TEST(Attention, SmallWeightsAreAsPreciseAsLargeOnes) {
+  for (const int64_t queries : {1, 20}) {
+    std::vector<float> scores(228);
+    for (size_t i = 0; i < scores.size(); ++i) scores[i] = -0.37F * static_cast<float>(i);
+    AttentionCase c = with_scores(scores);
+    c[kAttentionQuery] = Tensor::allocate(DataType::kFloat, {1, queries, 1});
+    std::fill_n(c[kAttentionQuery].mutable_data<float>(), queries, 1.0F);
+    const auto weights = c.run()[kAttentionWeights].to_double();
+    double sum = 0;
+    for (const float x : scores) sum += std::exp(static_cast<double>(x));
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const double x = scores[i % scores.size()], expected = std::exp(x) / sum;
+      EXPECT_NEAR(weights[i] / expected, 1, 1e-6 - 1.2e-7 * x) << x;
+    }
+  }
 }
 
 }  // namespace
