@@ -1,6 +1,9 @@
 #include "passes/attention_groups.h"
 
 #include <algorithm>
+#include <array>
+
+#include "passes/node_facts.h"
 
 namespace attune {
 namespace {
@@ -26,28 +29,31 @@ Value* repeated_by(const Node& concat) {
 Value* before_repetition(Value* mask, int64_t times, const Inference& inference) {
   const Node* n = mask->producer();
   const int rank = mask->tensor_type().rank();
-  if (!n || rank < 2) return nullptr;
-  if (n->is("Tile")) {
-    const auto repeats = inference.constant_integers(n->input(1));
+  if (n && n->is("Tile")) {
     std::vector<int64_t> wanted(static_cast<size_t>(rank), 1);
     wanted[wanted.size() - 2] = times;
-    return repeats == wanted ? n->input(0) : nullptr;
+    return inference.constant_integers(n->input(1)) == wanted ? n->input(0) : nullptr;
   }
-  const int64_t axis = n->is("Concat") ? n->attr_int("axis", 0) : 0;
-  if (!n->is("Concat") || (axis != -2 && axis != rank - 2) || static_cast<int64_t>(n->inputs().size()) != times)
+  if (!n || !n->is("Concat") || from_front(n->attr_int("axis", 0), rank) != rank - 2 ||
+      static_cast<int64_t>(n->inputs().size()) != times)
     return nullptr;
   return repeated_by(*n);
 }
 
-// The mask with the axis of size 1 that an Expand or Tile copies along, where `apart` has axes (r, T) or (T, r).
-Value* before_copies(Value* apart, size_t axis) {
-  const Node* n = apart->producer();
-  if (!n || (!n->is("Expand") && !n->is("Tile"))) return nullptr;
-  const auto &from = n->input(0)->tensor_type().shape, &to = apart->tensor_type().shape;
-  if (!from || !to || from->size() != to->size() || !(*from)[axis].is(1)) return nullptr;
-  for (size_t i = 0; i < to->size(); ++i)
-    if (i != axis && !((*from)[i] == (*to)[i])) return nullptr;
-  return n->input(0);
+// What an Expand or Tile copies along `axis` alone.
+Value* before_copies(Value* copied, size_t axis) {
+  const Node* n = copied->producer();
+  if (!n || !is_one_of(*n, std::array{"Expand", "Tile"})) return nullptr;
+  Dims once = *copied->tensor_type().shape;
+  once[axis] = Dim(1);
+  return n->input(0)->tensor_type().shape == once ? n->input(0) : nullptr;
+}
+
+// The shape with two axes, from `at` on, as one.
+Dims joined(Dims dims, size_t at) {
+  dims[at] = dims[at] * dims[at + 1];
+  dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+  return dims;
 }
 
 }  // namespace
@@ -63,10 +69,7 @@ Value* before_reshape(Value* x, int kept) {
 std::optional<RowGroups> row_groups(const Dims& rows, const Dims& apart, const std::vector<const Value*>& masks,
                                     bool prefer_time_first) {
   const size_t at = rows.size() - 2;  // where the rows are
-  if ((rows.size() != 3 && rows.size() != 4) || apart.size() != rows.size() + 1 || !(rows.back() == apart.back()) ||
-      !(rows[at] == apart[at] * apart[at + 1]) ||
-      !std::equal(rows.begin(), rows.begin() + static_cast<int>(at), apart.begin()))
-    return std::nullopt;
+  if (rows.size() > 4 || apart.size() != rows.size() + 1 || joined(apart, at) != rows) return std::nullopt;
   const auto first = apart[at].constant(), second = apart[at + 1].constant();
   const bool first_may = first && *first > 1 && repeats_along(masks, -3),
              second_may = second && *second > 1 && repeats_along(masks, -2);
@@ -127,18 +130,17 @@ Value* mask_of_heads(Builder& b, Value* mask, const RowGroups& groups) {
 }
 
 Value* mask_of_rows(Builder& b, Value* mask, const RowGroups& groups) {
-  const Node* added = mask->producer();
   const int rank = mask->tensor_type().rank();
+  if (rank < 0) return nullptr;
   if (rank >= 3 && !mask->tensor_type().dim(-3).is(1)) return nullptr;
   if (rank < 2 || mask->tensor_type().dim(-2).is(1)) return mask;
   if (!groups.time_first)
     if (Value* once = before_repetition(mask, groups.heads, b.inference())) return once;
-  const auto& rows = mask->tensor_type().shape;
-  if (!added || !added->is("Reshape") || rank != 4) return nullptr;
-  Value* apart = added->input(0);
+  const Node* fold = mask->producer();
+  if (!fold || !fold->is("Reshape") || rank != 4) return nullptr;
+  Value* apart = fold->input(0);
   const auto& dims = apart->tensor_type().shape;
-  if (!dims || dims->size() != 5 || !(*rows == Dims{(*dims)[0], (*dims)[1], (*dims)[2] * (*dims)[3], (*dims)[4]}))
-    return nullptr;
+  if (!dims || dims->size() != 5 || joined(*dims, 2) != mask->tensor_type().shape) return nullptr;
   const size_t axis = groups.time_first ? 3 : 2;
   Value* once = (*dims)[axis].is(groups.heads) ? before_copies(apart, axis) : nullptr;
   return once ? b.squeeze(once, {static_cast<int64_t>(axis)}) : nullptr;

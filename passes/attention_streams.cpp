@@ -40,7 +40,7 @@ std::optional<Stacked> unstack(Value* x, int64_t axis, const Inference& inferenc
   Stacked stacked;
   for (const Value* part : n->inputs()) {
     const Node* added = part->producer();
-    if (!added || !added->is("Unsqueeze")) return std::nullopt;
+    if (!added || !added->is("Unsqueeze") || !added->input(0)->tensor_type().has_rank()) return std::nullopt;
     if (axes_of(*added, inference) != std::vector<int64_t>{axis}) return std::nullopt;
     stacked.parts.push_back(added->input(0));
   }
@@ -91,7 +91,7 @@ class Stacker {
     if (rank < 2) return nullptr;  // nothing but the batch, which is stacked
     for (const Value* v : parts) {
       const Node* n = v->producer();
-      if (!n || !n->domain().empty() || n->type() != first->type() || v->uses().size() != 1 || v->is_graph_output() ||
+      if (!n || !n->is(first->type()) || v->uses().size() != 1 || v->is_graph_output() ||
           n->inputs().size() != first->inputs().size() || v->tensor_type().rank() != rank)
         return nullptr;
     }
@@ -117,7 +117,8 @@ class Stacker {
     const std::vector<int64_t> perm = parts[0]->producer()->attr_ints("perm");
     if (perm.empty() || perm[0] != 0) return nullptr;
     for (const Value* v : parts)
-      if (v->producer()->attr_ints("perm") != perm) return nullptr;
+      if (v->producer()->attr_ints("perm") != perm || !v->producer()->input(0)->tensor_type().has_rank())
+        return nullptr;
     return b_.transpose(stack(inputs(parts, 0)), perm);
   }
 
@@ -141,7 +142,7 @@ class Stacker {
 
   Value* lift_concat(const std::vector<Value*>& parts) {
     const int rank = parts[0]->tensor_type().rank();
-    const int64_t axis = rank < 0 ? 0 : axis_of(*parts[0]->producer(), rank);
+    const int64_t axis = axis_of(*parts[0]->producer(), rank);
     if (axis == 0) return nullptr;
     for (const Value* v : parts)
       if (axis_of(*v->producer(), rank) != axis) return nullptr;

@@ -106,17 +106,23 @@ class AttentionRewrite {
       if (axis != grouped && (!may_be_equal(q.dim(axis), k.dim(axis)) || !may_be_equal(q.dim(axis), v.dim(axis))))
         return m_.refuse("scores", fmt::format("query {}, keys {} and values {} are broadcast against each other",
                                                describe(query_), describe(key_transposed_), describe(value_)));
-    if (grouped == kGroupAxis) return merge_groups();
     if (unfolds_groups()) return merge_rows();
-    if (rank == 5) {
-      merge_streams();
-      return std::nullopt;
-    }
     // A mask over (B*H, Tq, Tk) can't be said once heads are an axis of their own.
     if (rank == 3 && (m_.node("unfold") || !MaskReader::any_with_batch(m_))) unfold_heads();
     if ((m_.node("unfold") || m_.node("fold")) && !unfolded_)
       return m_.refuse("unfold", "the scores are reshaped, but query, key and values are not batch x heads folded");
+    if (const Node* fold = m_.node("fold weights"); fold && !may_have_shape(*fold->output(), *m_["scores"]))
+      return m_.refuse("weights form", "the weights are reshaped to other rows");
+    if (grouped == kGroupAxis) return merge_groups();
+    if (rank == 5) merge_streams();
     return std::nullopt;
+  }
+
+  static bool may_have_shape(const Value& a, const Value& b) {
+    const TensorType &x = a.tensor_type(), &y = b.tensor_type();
+    for (int axis = 0; axis < x.rank() && x.rank() == y.rank(); ++axis)
+      if (!may_be_equal(x.dim(axis), y.dim(axis))) return false;
+    return x.has_rank() && x.rank() == y.rank();
   }
 
   // The axis along which keys and values of one head are broadcast to several query heads; -1 if there is none.

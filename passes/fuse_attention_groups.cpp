@@ -107,13 +107,15 @@ Outcome rewrite_rows(const Match& m, Builder& b) {
   AttentionParts parts(before);
   const auto groups = groups_of(m);
   if (!groups) return m.refuse("rows", "are not heads of a group and positions");
+  if (!before.input(kAttentionKey)) return m.refuse("rows", "are keys, too");
+  const auto width = m["rows"]->tensor_type().dim(-1).constant(),
+             value_width = parts.inputs[kAttentionValue]->tensor_type().dim(-1).constant();
   if (m["rows"]->tensor_type().dim(-2) == m["key"]->tensor_type().dim(-2))
     return m.refuse("rows", "are as many as keys: the positions of an axis more, and no heads");
   if (before.input(kAttentionQueryWeight) || is_used(before, kAttentionWeights) || before.has("causal") ||
       before.has("window"))
     return m.refuse("attention", "projects its queries, sees them by their places, or shows their weights");
-  if (!m["rows"]->tensor_type().dim(-1).constant() || !m["value"]->tensor_type().dim(-1).constant())
-    return m.refuse("value", "the width of a head is not a constant");
+  if (!width || !value_width) return m.refuse("value", "the width of a head is not a constant");
   if (Value*& mask = parts.inputs[kAttentionMask]) {
     mask = mask_of_rows(b, mask, *groups);
     if (!mask) return m.refuse("attention", "its mask is not the same for all heads of a group");
@@ -122,8 +124,7 @@ Outcome rewrite_rows(const Match& m, Builder& b) {
   parts.attributes["num_heads"] = groups->key_heads.value_or(1) * groups->heads;
   parts.attributes["num_kv_heads"] = groups->key_heads.value_or(1);
   const Node* now = parts.build(b);
-  Outcome outcome(
-      rows_of_heads(b, now->output(kAttentionContext), *groups, *m["value"]->tensor_type().dim(-1).constant()));
+  Outcome outcome(rows_of_heads(b, now->output(kAttentionContext), *groups, *value_width));
   carry_outputs(before, *now, outcome);
   return outcome.detail(fmt::format("{} heads of each of {} key heads were rows of queries", groups->heads,
                                     groups->key_heads.value_or(1)));

@@ -248,7 +248,8 @@ Outcome rewrite(const Match& m, Builder& b, Graph& outermost) {
   const std::vector<int64_t> compared = distances();
   BucketFunction function(m.inference(), compared);
   const auto* found = function.evaluate(m["buckets"]);
-  if (!found || found->empty() || !function.base())
+  if (!found || found->empty() || !function.base() ||
+      m["buckets"]->tensor_type().shape != function.base()->tensor_type().shape)
     return m.refuse("buckets", "is not a function of the distance between key and query alone");
   const int64_t buckets = table.constant()->dim(0);
   auto parameters = parameters_of(buckets, compared, *found, function.numbers());

@@ -140,11 +140,14 @@ pattern::Rule constant_row_product() {
   return {"normalize_constant_row", Op("MatMul")(any("row"), Op("Transpose").attr("perm", {0, 2, 1})(any("x"))),
           [](const Match& m, Builder& b) -> Outcome {
             Value* row = rows_before_copies(b, m["row"]);
-            const Dims* shape = row ? dims(row) : nullptr;
-            if (!shape || shape->size() != 3 || !(*shape)[0].is(1) || !(*shape)[1].is(1) || !(*shape)[2].constant())
+            const auto width = m["row"]->tensor_type().dim(-1).constant();
+            const Dims *x = dims(m["x"]), *product = dims(m.root());
+            if (!row || !width || row->tensor_type().shape != Dims{1, 1, *width})
               return m.refuse("row", "is not one row for all of the batch");
-            Value* product = b.op("MatMul", {m["x"], b.reshape(row, {*(*shape)[2].constant(), 1})});
-            return b.unsqueeze(b.squeeze(product, {2}), {1});
+            if (!x || !product || *product != Dims{(*x)[0], 1, (*x)[1]})
+              return m.refuse("row", "is copied to several, or to a larger batch");
+            Value* column = b.op("MatMul", {m["x"], b.reshape(row, {*width, 1})});
+            return b.unsqueeze(b.squeeze(column, {2}), {1});
           }};
 }
 

@@ -183,7 +183,8 @@ pattern::Rule unsqueezed_reshape() {
             const Dims* x = dims(m["x"]);
             const auto target = m.inference().integers(m["target"]);
             if (!x || x->size() < 3) return m.refuse("x", "is not of rank 3 or more");
-            if (!target || std::any_of(target->begin(), target->end(), [](const Dim& d) { return d.is(0); }))
+            const auto may_keep = [](const Dim& d) { return !d.known() || d.is(0); };
+            if (!target || std::any_of(target->begin(), target->end(), may_keep))
               return m.refuse("target", "keeps sizes of its input");
             return b.op("Reshape", {m["x"], m["target"]}, m.node("reshaped")->attributes());
           }};

@@ -1,5 +1,6 @@
 // One text file per case, cases/PASS/NAME.txt: a model `before`, and either the model `after` the pass, or
-// `no match: part: reason`. Both models are compared node by node, and by what they compute.
+// `no match: part: reason`, or `no match`, or nothing. Both models are compared node by node, and by what they compute;
+// where nothing is said, by what they compute alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,16 +94,18 @@ TEST_P(PassCase, Rewrites) {
   const size_t changes = test::run_pass(c.pass, context);
   model.graph->sort();
   model.graph->verify();
-  if (!c.no_match.empty()) {
+  if (!c.matches) {
     EXPECT_EQ(changes, 0U) << to_text(model);
+    if (c.no_match.empty()) return;
     std::vector<std::string> reasons;
     for (const NearMiss& miss : misses) reasons.push_back(miss.path + ": " + miss.reason);
     EXPECT_THAT(reasons, testing::Contains(c.no_match));
     return;
   }
-  EXPECT_GT(changes, 0U);
-  const Model expected = parse_model(c.after);
-  EXPECT_EQ(Isomorphism::difference(*model.graph, *expected.graph), "") << to_text(model);
+  if (!c.after.empty()) {
+    EXPECT_GT(changes, 0U);
+    EXPECT_EQ(Isomorphism::difference(*model.graph, *parse_model(c.after).graph), "") << to_text(model);
+  }
   model.opset_imports.try_emplace("ai.attune", 1);
   const Verification verification = verify(source, model);
   EXPECT_TRUE(verification.passed()) << "differs by " << verification.largest_relative << " of the largest value";

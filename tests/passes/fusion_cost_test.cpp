@@ -72,7 +72,7 @@ std::vector<fs::path> fusions() {
   std::vector<fs::path> files;
   for (const fs::path& file : test::case_files())
     if (const test::Case c = test::read_case(file);
-        c.no_match.empty() && (c.pass.starts_with("fuse_") || c.pass == "simplify_masks"))
+        !c.after.empty() && (c.pass.starts_with("fuse_") || c.pass == "simplify_masks"))
       files.push_back(file);
   return files;
 }

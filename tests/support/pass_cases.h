@@ -1,4 +1,5 @@
-// The cases of passes: text files cases/PASS/NAME.txt with a model `before`, and the model `after` or why none.
+// The cases of passes: text files cases/PASS/NAME.txt with a model `before`, and the model `after`, or that there is
+// none: "no match: part: reason", or "no match" for any reason.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +20,9 @@ namespace fs = std::filesystem;
 inline fs::path cases() { return fs::path(ATTUNE_SOURCE_DIR) / "tests/passes/cases"; }
 
 struct Case {
-  std::string pass, before, after, no_match;
+  std::string pass, before, after;
+  bool matches = true;
+  std::string no_match;  // "part: reason"; empty: any
 };
 
 inline Case read_case(const fs::path& file) {
@@ -29,8 +32,9 @@ inline Case read_case(const fs::path& file) {
   std::string* section = nullptr;
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with("#")) continue;
-    if (line.starts_with("no match: ")) {
-      c.no_match = line.substr(10);
+    if (line.starts_with("no match")) {
+      c.matches = false;
+      c.no_match = line.substr(std::min<size_t>(line.size(), 10));
       section = nullptr;
     } else if (line == "before:" || line == "after:") {
       section = line == "before:" ? &c.before : &c.after;
@@ -41,7 +45,13 @@ inline Case read_case(const fs::path& file) {
   return c;
 }
 
-// The passes that are tested one at a time; `simplify` stands between them in the pipeline.
+// The passes that are tested one at a time; `simplify` stands between them in the pipeline. "optimize" is all of it.
+inline size_t optimize_all(PassContext& context) {
+  optimize(context.model, context.report, context.options);
+  if (context.misses) *context.misses = context.report.near_misses;
+  return context.report.rewrites.size();
+}
+
 inline size_t run_pass(const std::string& name, PassContext& context) {
   static const std::map<std::string, size_t (*)(PassContext&)> kPasses = {
       {"eliminate_common_subexpressions", eliminate_common_subexpressions},
@@ -64,6 +74,7 @@ inline size_t run_pass(const std::string& name, PassContext& context) {
       {"normalize_folded_rows", normalize_folded_rows},
       {"normalize_forms", normalize_forms},
       {"normalize_projections", normalize_projections},
+      {"optimize", optimize_all},
       {"simplify_masks", simplify_masks},
       {"simplify_shapes", simplify_shapes}};
   const auto it = kPasses.find(name);
