@@ -79,7 +79,7 @@ pattern::Rule unsqueeze_of_squeeze() {
 pattern::Rule reshape_of_one_axis() {
   return {"normalize_reshape", Op("Reshape", "reshaped")(any("x"), any()), [](const Match& m, Builder& b) -> Outcome {
             const Dims *from = dims(m["x"]), *to = dims(m["reshaped"]);
-            if (!from || !to || std::pair(std::minmax(from->size(), to->size())) != std::pair<size_t, size_t>(2, 3))
+            if (!from || !to || from->size() + to->size() != 5 || std::min(from->size(), to->size()) != 2)
               return m.refuse("reshaped", "adds or drops no axis");
             const Dims &large = from->size() == 3 ? *from : *to, &small = from->size() == 3 ? *to : *from;
             for (size_t axis : {2, 1}) {
