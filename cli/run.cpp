@@ -138,10 +138,7 @@ int run_once(const Options& options) {
   if (!options.output.empty()) check_writable(options.output);
   if (traced) check_writable(options.profile);
   const fs::path file = options.model;
-  const auto plan = [&] {
-    const Model model = read_model(file);
-    return within(file.string(), [&] { return Plan::compile(model); });
-  }();
+  const auto plan = Plan::load(file);
   Profile profile;
   SessionOptions session_options;
   session_options.threads = options.threads;

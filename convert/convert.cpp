@@ -15,6 +15,7 @@
 #include "graph/io/unfinished.h"
 #include "graph/io/writer.h"
 #include "ops/infer/infer.h"
+#include "ops/portable.h"
 #include "runtime/generation_options.h"
 #include "runtime/panel_cache.h"
 #include "runtime/widen.h"

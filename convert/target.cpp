@@ -2,27 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <set>
+#include <map>
 
 #include "graph/error.h"
+#include "graph/inline.h"
 #include "graph/io/writer.h"
 #include "ops/infer/infer.h"
-#include "ops/op.h"
+#include "ops/portable.h"
 #include "ops/schema/schemas.h"
 #include "passes/attention_conversions.h"
 
 namespace attune {
 namespace {
-
-constexpr std::string_view kDomain = "ai.attune";
-
-std::vector<Node*> attune_nodes(const Model& model) {
-  std::vector<Node*> out;
-  model.graph->for_each_node([&](Node& n) {
-    if (n.domain() == kDomain) out.push_back(&n);
-  });
-  return out;
-}
 
 std::string attribute_text(const Attribute& a) {
   if (const auto* i = std::get_if<int64_t>(&a)) return std::to_string(*i);
@@ -42,41 +33,6 @@ std::string configuration(const Node& node) {
   return key;
 }
 
-// `node` becomes a call of `type`, with the same inputs, outputs and attributes.
-Node* retype(Node* node, const std::string& type) {
-  Graph& g = *node->graph();
-  Node* n = g.insert_node(node, std::string(kDomain), type, {node->inputs().begin(), node->inputs().end()},
-                          node->output_count(), node->attributes());
-  n->name = node->name;
-  n->doc = node->doc;
-  n->metadata = node->metadata;
-  for (size_t i = 0; i < node->output_count(); ++i) {
-    if (!node->output(i)) {
-      n->remove_output(i);
-      continue;
-    }
-    n->output(i)->set_type(node->output(i)->type());
-    const std::string name(node->output(i)->name());
-    g.replace_all_uses(node->output(i), n->output(i));
-    if (n->output(i)->name().empty()) {
-      node->output(i)->set_name({});
-      n->output(i)->set_name(name);
-    }
-  }
-  g.erase(node);
-  return n;
-}
-
-// The operator that a function of ai.attune stands for: "Attention_2" is Attention. Empty if it is none.
-std::string operator_of(const std::string& function) {
-  std::string base = function;
-  const size_t underscore = function.rfind('_');
-  if (underscore != std::string::npos && underscore + 1 < function.size() &&
-      function.find_first_not_of("0123456789", underscore + 1) == std::string::npos)
-    base = function.substr(0, underscore);
-  return find_op(kDomain, base, 1) ? base : std::string();
-}
-
 void embed_functions(Model& model) {
   const int64_t opset = model.opset();
   std::map<std::string, std::string> names;  // by configuration
@@ -87,8 +43,9 @@ void embed_functions(Model& model) {
     if (it == names.end()) {
       Function f = within([&] { return node->label(); }, [&] { return function_body(*node, opset); });
       const int n = ++count[node->type()];
-      f.domain = kDomain;
+      f.domain = kAttuneDomain;
       f.name = n == 1 ? node->type() : fmt::format("{}_{}", node->type(), n);
+      forget_types(*f.body);
       // The body has them written in; the call keeps them, so that attune reads its node back.
       for (const auto& [attribute, value] : node->attributes()) f.attributes.push_back(attribute);
       it = names.emplace(key, f.name).first;
@@ -123,22 +80,6 @@ void apply_target(Model& model, Target target) {
   } else {
     lower(model);
   }
-}
-
-size_t read_portable(Model& model) {
-  std::set<std::string> embedded;
-  for (const Function& f : model.functions)
-    if (f.domain == kDomain && !operator_of(f.name).empty()) embedded.insert(f.name);
-  if (embedded.empty()) return 0;
-  size_t count = 0;
-  for (Node* node : attune_nodes(model)) {
-    if (!embedded.contains(node->type())) continue;
-    const std::string type = operator_of(node->type());
-    if (type != node->type()) retype(node, type);
-    ++count;
-  }
-  std::erase_if(model.functions, [&](const Function& f) { return f.domain == kDomain && embedded.contains(f.name); });
-  return count;
 }
 
 }  // namespace attune

@@ -21,8 +21,4 @@ Target target_from_name(std::string_view name);
 // if it has no meaning in the standard operators of the model's opset.
 void apply_target(Model& model, Target target);
 
-// Portable files back to ai.attune nodes: a call of a function "Attention_2" of domain ai.attune becomes an Attention
-// node, and the function goes. Gives the number of nodes.
-size_t read_portable(Model& model);
-
 }  // namespace attune

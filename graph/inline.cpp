@@ -91,7 +91,6 @@ class Inliner {
         made->remove_output(i);
         continue;
       }
-      made->output(i)->set_type(from->type());
       values_[from] = made->output(i);
     }
     resolve_nested(*made);
@@ -117,5 +116,13 @@ class Inliner {
 }  // namespace
 
 std::vector<Node*> inline_function(Node* call, const Function& function) { return Inliner(call, function).run(); }
+
+void forget_types(const Graph& body) {
+  for (Value* v : body.inputs()) v->set_type(ValueType());
+  body.for_each_node([](const Node& n) {
+    for (size_t i = 0; i < n.output_count(); ++i)
+      if (n.output(i)) n.output(i)->set_type(ValueType());
+  });
+}
 
 }  // namespace attune

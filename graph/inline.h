@@ -13,4 +13,7 @@ namespace attune {
 // Throws Error(kInvalidModel) if the call has more inputs or outputs than the function.
 std::vector<Node*> inline_function(Node* call, const Function& function);
 
+// Drops the types of a function's values, which may be true of one call alone.
+void forget_types(const Graph& body);
+
 }  // namespace attune

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "graph/io/reader.h"
+#include "ops/portable.h"
 #include "runtime/decoder.h"
 #include "runtime/folder.h"
 #include "runtime/panel_cache.h"
@@ -87,6 +88,7 @@ struct Generator::Impl {
 
 Model Generator::Impl::read(const std::filesystem::path& file) const {
   Model model = read_model(file);
+  read_portable(model);
   if (options.prepare) within([&] { return file.filename().string(); }, [&] { options.prepare(model); });
   return model;
 }

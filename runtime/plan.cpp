@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "graph/io/reader.h"
+#include "ops/portable.h"
 #include "runtime/builder.h"
 #include "runtime/plan_impl.h"
 
@@ -58,6 +60,12 @@ std::shared_ptr<const Plan> Plan::compile(const Model& model, const PlanOptions&
   impl.programs = std::move(state.programs);
   impl.check = std::make_unique<InputCheck>(impl.inputs);
   return plan;
+}
+
+std::shared_ptr<const Plan> Plan::load(const std::filesystem::path& file, const PlanOptions& options) {
+  Model model = read_model(file);
+  read_portable(model);
+  return within([&] { return file.string(); }, [&] { return compile(model, options); });
 }
 
 }  // namespace attune

@@ -1,6 +1,7 @@
 // A model made ready to run: one kernel per node, weights packed, lifetimes known. Immutable and shared.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -25,6 +26,8 @@ class Plan {
   // Throws Error(kUnsupported) that lists ALL nodes without a kernel at once; Error(kInvalidModel).
   // The plan keeps what it needs of the model; the model may go.
   static std::shared_ptr<const Plan> compile(const Model& model, const PlanOptions& options = {});
+  // Of a file. Operators of ai.attune that the file has as functions, too (target `portable`), run as attune's own.
+  static std::shared_ptr<const Plan> load(const std::filesystem::path& file, const PlanOptions& options = {});
   ~Plan();
 
   struct Port {

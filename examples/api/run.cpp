@@ -7,7 +7,7 @@
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   try {
-    attune::Session session(attune::Plan::compile(attune::read_model(argv[1])));
+    attune::Session session(attune::Plan::load(argv[1]));
     attune::TensorMap inputs;
     for (const attune::Plan::Port& port : session.plan().inputs())
       inputs[port.name] = port.type.tensor.element == attune::DataType::kBool

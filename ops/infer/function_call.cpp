@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/inline.h"
 #include "ops/infer/contents.h"
 #include "ops/infer/graph_inference.h"
 
@@ -67,6 +68,7 @@ class CallScope {
 
 void infer_call(NodeInference& n, const Function& function) {
   const auto body = function.body->clone();
+  forget_types(*body);
   if (n.input_count() > body->inputs().size() || n.output_count() > body->outputs().size())
     n.fail(fmt::format("{} inputs and {} outputs for a function of {} and {}", n.input_count(), n.output_count(),
                        body->inputs().size(), body->outputs().size()));

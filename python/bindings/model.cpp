@@ -5,7 +5,6 @@
 
 #include <mutex>
 
-#include "graph/io/reader.h"
 #include "python/bindings/bindings.h"
 #include "python/bindings/tensors.h"
 #include "runtime/plan.h"
@@ -78,9 +77,7 @@ void bind_model(nb::module_& m) {
   nb::class_<Model_>(m, "Model")
       .def(
           "__init__",
-          [](Model_* self, const fs::path& file, int threads) {
-            new (self) Model_(Plan::compile(read_model(file)), threads);
-          },
+          [](Model_* self, const fs::path& file, int threads) { new (self) Model_(Plan::load(file), threads); },
           nb::arg("file"), nb::kw_only(), nb::arg("threads") = 0, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("inputs", [](const Model_& model) { return model.plan().inputs(); })
       .def_prop_ro("outputs", [](const Model_& model) { return model.plan().outputs(); })
