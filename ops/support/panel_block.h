@@ -5,6 +5,9 @@
 
 namespace attune {
 
+// From so many rows on a product takes the time of its sums, not that of reading the weights.
+constexpr int64_t kManyRows = 64;
+
 // Rows of x rounded to 8 bits, or 13 stored in 16, for weights stored so: value r * padded_inner + ..., in the order of
 // the weights' stored rows, zero where these are padding; a block of PanelWeights::activation_block() rows has the
 // scale and the start (minus the weights' stored offset times the sum of the values) at [r * blocks + block].

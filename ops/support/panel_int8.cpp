@@ -273,6 +273,9 @@ constexpr size_t kMaxRows = kVectors == 1                                  ? 12
                             : kVectors > 2                                 ? 2
                             : kDot == Dot::kVnni || kDot == Dot::kWordVnni ? 6
                                                                            : 4;
+// Of many rows so many that the totals of blocks stay in registers, too; few rows read the weights as seldom as can be.
+template <Dot kDot>
+constexpr size_t kMaxOfMany = kVectors == 1 ? 6 : kMaxRows<kDot>;
 constexpr size_t kMaxRounded = PanelWeights::kMostActivationBlock;
 constexpr size_t sums_at_once(size_t rows) { return std::max<size_t>(1, 4 / (rows * kVectors)); }
 constexpr size_t panels_at_once(size_t rows) { return kVectors == 1 && rows > 3 ? 2 : 1; }
@@ -314,14 +317,14 @@ void multiply_and_round(int64_t rows, PanelBlock b, int64_t begin, int64_t end) 
 // rows.
 template <Storage kStorage, Dot kDot>
 void multiply_panels(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
-  constexpr auto kRows = static_cast<int64_t>(kMaxRows<kDot>);
+  const auto most = static_cast<int64_t>(rows >= kManyRows && !b.next ? kMaxOfMany<kDot> : kMaxRows<kDot>);
   const auto panel_bytes = static_cast<int64_t>(b.w->bytes()) / std::max<int64_t>(1, b.w->panels());
   const int64_t step = b.next ? b.next->activation_block() / kPanel : 2;
   const int64_t stretch =
-      rows <= kRows ? std::max<int64_t>(1, end - begin)
-                    : std::max<int64_t>({4, step, (256 << 10) / std::max<int64_t>(1, panel_bytes) / step * step});
+      rows <= most ? std::max<int64_t>(1, end - begin)
+                   : std::max<int64_t>({4, step, (256 << 10) / std::max<int64_t>(1, panel_bytes) / step * step});
   // As even as can be: few rows at once don't fill the units.
-  const int64_t groups = std::max<int64_t>(1, (rows + kRows - 1) / kRows), group = (rows + groups - 1) / groups;
+  const int64_t groups = std::max<int64_t>(1, (rows + most - 1) / most), group = (rows + groups - 1) / groups;
   const int64_t first = b.row, stop = b.row + rows;
   for (int64_t p = begin; p < end; p += stretch)
     for (b.row = first; b.row < stop; b.row += group) {

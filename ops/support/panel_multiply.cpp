@@ -265,7 +265,6 @@ namespace {
 
 // Below so many products a second thread costs more than it gains.
 constexpr int64_t kParallelProducts = 1 << 16;
-constexpr int64_t kManyRows = 64;
 
 // A product of many rows is cut into tasks, each of a block of rows and a stretch of panels that stay in the second
 // cache together. Cores take them as they come, since other work may slow one down, most with the rows of the one
