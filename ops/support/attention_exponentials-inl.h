@@ -1,4 +1,4 @@
-// Exponentials of rows of scores. Included once for each instruction set.
+// Exponentials beside a product. Included once for each instruction set.
 #if defined(ATTUNE_ATTENTION_EXPONENTIALS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTUNE_ATTENTION_EXPONENTIALS_INL_H
 #undef ATTUNE_ATTENTION_EXPONENTIALS_INL_H
@@ -17,19 +17,6 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using namespace attention_vectors::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
-
-// x[i] = exp(x[i] - from); gives the sums by lanes. n is a multiple of a vector.
-HWY_INLINE Vector exponentials_of(float* x, int64_t n, float from) {
-  constexpr auto kStep = static_cast<int64_t>(kLanes);
-  const Vector f = hn::Set(Floats(), from);
-  Vector sum = hn::Zero(Floats());
-  for (int64_t i = 0; i < n; i += kStep) {
-    const Vector e = exp_of_score(hn::Sub(load(x + i), f));
-    hn::StoreU(e, Floats(), x + i);
-    sum = hn::Add(sum, e);
-  }
-  return sum;
-}
 
 // Exponentials of the scores of some rows of a block with all its kKeys keys, and their sums: a vector in each step,
 // since beside a product whose operands are in registers most of their work costs no time.

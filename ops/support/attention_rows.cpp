@@ -101,34 +101,27 @@ void add_weighted_rows(RowBlock<T> values, const float* weights, float* sums) {
   }
 }
 
-float exponentials_of(float* scores, int64_t count, float maximum) {
-  const size_t lanes = hn::Lanes(Floats()), n = static_cast<size_t>(count);
-  const Vector m = hn::Set(Floats(), maximum);
-  Vector sum = hn::Zero(Floats());
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const Vector e = exp_of_score(hn::Sub(load(scores + i), m));
-    hn::StoreU(e, Floats(), scores + i);
-    sum = hn::Add(sum, e);
-  }
-  if (i < n) {
-    const Vector e = exp_of_score(hn::Sub(load_first(scores + i, n - i), m));
-    store_first(e, scores + i, n - i);
-    sum = hn::Add(sum, hn::IfThenElseZero(hn::FirstN(Floats(), n - i), e));
+// The part of `count` that fills vectors.
+int64_t whole_vectors(int64_t count) {
+  constexpr auto kStep = static_cast<int64_t>(hn::MaxLanes(Floats()));
+  return count / kStep * kStep;
+}
+
+float exponentials_in_place(float* scores, int64_t count, float maximum) {
+  const int64_t whole = whole_vectors(count);
+  Vector sum = exponentials_of(scores, whole, maximum);
+  if (const size_t rest = static_cast<size_t>(count - whole); rest > 0) {
+    const Vector e = exp_of_score(hn::Sub(load_first(scores + whole, rest), hn::Set(Floats(), maximum)));
+    store_first(e, scores + whole, rest);
+    sum = hn::Add(sum, hn::IfThenElseZero(hn::FirstN(Floats(), rest), e));
   }
   return sum_of(sum);
 }
 
-float largest_of(const float* numbers, int64_t count) {
-  const size_t lanes = hn::Lanes(Floats()), n = static_cast<size_t>(count);
-  float result = -std::numeric_limits<float>::infinity();
-  size_t i = 0;
-  if (n >= lanes) {
-    Vector m = load(numbers);
-    for (i = lanes; i + lanes <= n; i += lanes) m = hn::Max(m, load(numbers + i));
-    result = hn::GetLane(hn::MaxOfLanes(Floats(), m));
-  }
-  for (; i < n; ++i) result = numbers[i] > result ? numbers[i] : result;
+float largest_of_any(const float* numbers, int64_t count) {
+  const int64_t whole = whole_vectors(count);
+  float result = whole > 0 ? largest_of(numbers, whole) : -std::numeric_limits<float>::infinity();
+  for (int64_t i = whole; i < count; ++i) result = numbers[i] > result ? numbers[i] : result;
   return result;
 }
 
@@ -188,8 +181,8 @@ HWY_EXPORT(score_additive_brain);
 HWY_EXPORT(add_weighted_float);
 HWY_EXPORT(add_weighted_half);
 HWY_EXPORT(add_weighted_brain);
-HWY_EXPORT(exponentials_of);
-HWY_EXPORT(largest_of);
+HWY_EXPORT(exponentials_in_place);
+HWY_EXPORT(largest_of_any);
 HWY_EXPORT(soft_cap_of);
 HWY_EXPORT(scale_of);
 HWY_EXPORT(target_name);
@@ -247,7 +240,7 @@ void add_weighted(RowBlock<double> values, const double* weights, double* sums) 
 }
 
 float exponentials(float* scores, int64_t count, float maximum) {
-  return HWY_DYNAMIC_DISPATCH(exponentials_of)(scores, count, maximum);
+  return HWY_DYNAMIC_DISPATCH(exponentials_in_place)(scores, count, maximum);
 }
 double exponentials(double* scores, int64_t count, double maximum) {
   double sum = 0;
@@ -255,7 +248,7 @@ double exponentials(double* scores, int64_t count, double maximum) {
   return sum;
 }
 
-float largest(const float* numbers, int64_t count) { return HWY_DYNAMIC_DISPATCH(largest_of)(numbers, count); }
+float largest(const float* numbers, int64_t count) { return HWY_DYNAMIC_DISPATCH(largest_of_any)(numbers, count); }
 double largest(const double* numbers, int64_t count) {
   double result = -std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < count; ++i) result = std::max(result, numbers[i]);

@@ -23,13 +23,6 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using namespace attention_vectors::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
 
-HWY_INLINE float largest_of(const float* x, int64_t n) {
-  constexpr auto kStep = static_cast<int64_t>(hn::MaxLanes(Floats()));
-  Vector m = load(x);
-  for (int64_t i = kStep; i < n; i += kStep) m = hn::Max(m, load(x + i));
-  return hn::GetLane(hn::MaxOfLanes(Floats(), m));
-}
-
 // Adds the constant of head h, which ends step 3.
 template <class T>
 void add_score_bias(const AttentionProblem& p, int64_t h, float* scores, int64_t n) {

@@ -94,6 +94,27 @@ HWY_INLINE Vector exp_of_score(Vector x) {
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3F)), hn::Mul(p, power));
 #endif
 }
+// x[i] = exp(x[i] - from); gives the sums by lanes. n is a multiple of a vector.
+HWY_INLINE Vector exponentials_of(float* x, int64_t n, float from) {
+  constexpr auto kStep = static_cast<int64_t>(hn::MaxLanes(Floats()));
+  const Vector f = hn::Set(Floats(), from);
+  Vector sum = hn::Zero(Floats());
+  for (int64_t i = 0; i < n; i += kStep) {
+    const Vector e = exp_of_score(hn::Sub(load(x + i), f));
+    hn::StoreU(e, Floats(), x + i);
+    sum = hn::Add(sum, e);
+  }
+  return sum;
+}
+
+// The largest of n numbers, one vector or more of them. With NaN among them: any.
+HWY_INLINE float largest_of(const float* x, int64_t n) {
+  constexpr auto kStep = static_cast<int64_t>(hn::MaxLanes(Floats()));
+  Vector m = load(x);
+  for (int64_t i = kStep; i < n; i += kStep) m = hn::Max(m, load(x + i));
+  return hn::GetLane(hn::MaxOfLanes(Floats(), m));
+}
+
 // NaN for NaN, which Highway's function takes for a small number.
 HWY_INLINE Vector tanh_of(Vector x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(Floats(), x)); }
 
