@@ -108,7 +108,9 @@ TEST_P(PassCase, Rewrites) {
   }
   model.opset_imports.try_emplace("ai.attune", 1);
   const Verification verification = verify(source, model);
-  EXPECT_TRUE(verification.passed()) << "differs by " << verification.largest_relative << " of the largest value";
+  const bool runs = !c.after.empty() || verification.compared > 0;
+  EXPECT_TRUE(!runs || verification.passed())
+      << "differs by " << verification.largest_relative << " of the largest value";
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, PassCase, testing::ValuesIn(test::case_files()), test::case_name);
