@@ -136,25 +136,64 @@ TEST_F(Files, FloatsAndBytes) {
               testing::ElementsAre(0.0F, 0.5F));
 }
 
-TEST_F(Files, AHeaderThatClaimsMoreThanThereIs) {
-  std::string bytes = wav(1, 1, 16000, 16, std::string(8, '\x01'));
-  bytes[40] = bytes[41] = bytes[42] = '\xff';  // size of the data
-  EXPECT_EQ(read_audio(write(bytes)).samples.size(), 4U);
+std::string error_of(const fs::path& file) {
+  try {
+    read_audio(file);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return {};
+}
+
+// With a chunk before the sound, whose size is odd and is followed by a byte that fills up.
+TEST_F(Files, TruncatedSound) {
+  const std::string whole = wav(1, 1, 16000, 16, std::string(8, '\x01'));
+  const std::string truncated = whole.substr(0, whole.size() - 3);
+  EXPECT_THAT(error_of(write(truncated)), testing::HasSubstr("x.wav: truncated: holds 5 of the 8 bytes"));
+  const std::string note("note\3\0\0\0abc\0", 12);
+  EXPECT_EQ(read_audio(write(whole.substr(0, 36) + note + whole.substr(36))).samples.size(), 4U);
+  EXPECT_THAT(error_of(write(truncated.substr(0, 36) + note + truncated.substr(36))), testing::HasSubstr("5 of the 8"));
+}
+
+TEST_F(Files, BigEndianFormsTruncated) {
+  const std::string sound(8, '\x01');
+  const std::string au = std::string(".snd\0\0\0\x18\0\0\0\x08\0\0\0\x03\0\0\x3e\x80\0\0\0\1", 24) + sound;
+  EXPECT_EQ(read_audio(write(au)).samples.size(), 4U);
+  EXPECT_THAT(error_of(write(au.substr(0, 30))), testing::HasSubstr("holds 6 of the 8 bytes"));
+  const std::string aiff = std::string(
+                               "FORM\0\0\0\x36"
+                               "AIFFCOMM\0\0\0\x12\0\1\0\0\0\4\0\x10\x40\x0c\xfa\0\0\0\0\0\0\0",
+                               38) +
+                           std::string("SSND\0\0\0\x10\0\0\0\0\0\0\0\0", 16) + sound;
+  EXPECT_EQ(read_audio(write(aiff)).samples.size(), 4U);
+  EXPECT_THAT(error_of(write(aiff.substr(0, aiff.size() - 2))), testing::HasSubstr("holds 6 of the 8 bytes"));
+}
+
+// Sizes that programs write into a pipe, where they can't return to correct them.
+TEST_F(Files, StreamsOfUnknownSize) {
+  for (const uint32_t size : {0xFFFFFFFFU, 0x7FFFF000U, 0x80000000U}) {
+    std::string bytes = wav(1, 1, 16000, 16, std::string(8, '\x01')), number;
+    append(number, size, 4);
+    bytes.replace(40, 4, number);
+    EXPECT_EQ(read_audio(write(bytes)).samples.size(), 4U) << size;
+  }
+}
+
+TEST_F(Files, SamplingRatesNobodyRecordsAt) {
+  const std::string sound(3200, '\x01');
+  for (const uint32_t rate : {2U, 999U, 1000001U, 2147483647U})
+    EXPECT_THAT(
+        error_of(write(wav(1, 1, rate, 16, sound))),
+        testing::HasSubstr(fmt::format("x.wav: expected a sampling rate of 1000 to 1000000 Hz, found {}", rate)));
+  for (const uint32_t rate : {1000U, 1000000U})
+    EXPECT_EQ(read_audio(write(wav(1, 1, rate, 16, sound))).samples.size(), 1600U) << rate;
 }
 
 TEST_F(Files, WrongFilesSayWhich) {
-  const auto error = [&](const fs::path& file) {
-    try {
-      read_audio(file);
-    } catch (const Error& e) {
-      return std::string(e.what());
-    }
-    return std::string();
-  };
-  EXPECT_THAT(error(folder_ / "none.wav"), testing::HasSubstr("none.wav"));
-  EXPECT_THAT(error(write("RIFFnonsense")), testing::HasSubstr("x.wav"));
-  EXPECT_THAT(error(write(wav(1, 1, 16000, 16, ""))), testing::HasSubstr("no sound"));
-  EXPECT_THAT(error(write(wav(3, 1, 16000, 32, "\xff\xff\xff\x7f"))), testing::HasSubstr("no number"));
+  EXPECT_THAT(error_of(folder_ / "none.wav"), testing::HasSubstr("none.wav"));
+  EXPECT_THAT(error_of(write("RIFFnonsense")), testing::HasSubstr("x.wav"));
+  EXPECT_THAT(error_of(write(wav(1, 1, 16000, 16, ""))), testing::HasSubstr("no sound"));
+  EXPECT_THAT(error_of(write(wav(3, 1, 16000, 32, "\xff\xff\xff\x7f"))), testing::HasSubstr("no number"));
 }
 
 // A tone stays what it is, and what can't be told at the lower rate goes.
@@ -173,6 +212,12 @@ TEST(Resample, KeepsTonesAndDropsAliases) {
   }
   const auto gone = resample(tone(12000, 48000, 48000), 48000, 16000);
   for (size_t i = 1000; i < 15000; ++i) ASSERT_NEAR(gone[i], 0, 1e-3) << i;
+}
+
+TEST(Resample, SoundOfLessThanASampleIsNone) {
+  EXPECT_TRUE(resample(std::vector<float>(3, 0.5F), 1000000, 16000).empty());
+  EXPECT_THROW(resample(std::vector<float>(3, 0.5F), 16000, 2147483647), Error);
+  EXPECT_THROW(resample(std::vector<float>(3, 0.5F), 0, 16000), Error);
 }
 
 }  // namespace
