@@ -32,7 +32,7 @@ class BlockedAttention {
       threads_ = static_cast<int>(std::min<int64_t>(parallel_width(), packs_ * group_ * blocks_));
     // Heads are packed by the thread that attends to them: the others needn't wait for it, and it finds them in its
     // cache. Not large ones, so that all threads are done at about the same time.
-    constexpr double kSmallHead = 1 << 29;
+    constexpr double kSmallHead = 2147483648;
     by_heads_ = !shows_mean(p_) && head <= kSmallHead && (packs_ % threads_ == 0 || packs_ >= 8 * threads_);
   }
 
