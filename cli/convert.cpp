@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/inputs_stay.h"
 #include "convert/cache_type.h"
 #include "graph/io/npy.h"
 #include "graph/io/output_file.h"
@@ -145,6 +146,15 @@ void check_report(const Options& o) {
   check_writable(o.report);
 }
 
+// What is read must not be replaced, as far as convert() doesn't look after it.
+void check_inputs_stay(const Options& o) {
+  std::vector<fs::path> inputs{o.verify_inputs, o.source};
+  check_replaces_none("--report", o.report, inputs);
+  std::error_code ignored;
+  if (fs::is_directory(o.source, ignored) || fs::equivalent(o.source, o.output, ignored)) inputs.pop_back();
+  check_replaces_none("--output", o.output, inputs);
+}
+
 // Options that would do nothing.
 void check_options(const CLI::App& command, const Options& o) {
   const auto refuse = [&](const char* option, bool useless, std::string_view expected) {
@@ -175,8 +185,9 @@ GivenSizes parse_sizes(const std::vector<std::string>& given) {
       if (const auto [rest, failure] = std::from_chars(begin, end, size); failure != std::errc() || rest != end)
         size = -1;
     }
-    if (size < 0)
-      throw Error(Error::Kind::kInvalidArgument, fmt::format("--sizes {}: expected NAME=SIZE, as in batch=2", text));
+    if (size < 1)
+      throw Error(Error::Kind::kInvalidArgument,
+                  fmt::format("--sizes {}: expected NAME=SIZE of at least 1, as in batch=2", text));
     sizes[text.substr(0, equals)] = size;
   }
   return sizes;
@@ -184,6 +195,7 @@ GivenSizes parse_sizes(const std::vector<std::string>& given) {
 
 int run(const CLI::App& command, const Options& o) {
   check_options(command, o);
+  check_inputs_stay(o);
   check_report(o);
   ConvertOptions options;
   options.target = target_from_name(o.target);

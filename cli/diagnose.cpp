@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/generation_input.h"
 #include "cli/generation_text.h"
+#include "cli/inputs_stay.h"
 #include "convert/convert.h"
 #include "graph/io/output_file.h"
 #include "runtime/diagnosis/diagnosis.h"
@@ -47,6 +48,7 @@ TensorMap read_inputs(const Options& o) {
 int run(const Options& o) {
   if (!o.picture.empty()) {
     check_alignment_file(o.picture);
+    check_replaces_none("--picture", o.picture, {o.folder, o.input});
     check_writable(o.picture);
   }
   const TensorMap inputs = read_inputs(o);

@@ -13,6 +13,7 @@
 #include "cli/generation_input.h"
 #include "cli/generation_text.h"
 #include "cli/image_input.h"
+#include "cli/inputs_stay.h"
 #include "cli/line_input.h"
 #include "cli/speech.h"
 #include "runtime/generator.h"
@@ -202,6 +203,18 @@ void check_options(const Options& o) {
     invalid("--input and alignments can't be combined: give the text with --text");
 }
 
+// Each source has a picture and subtitles of its own.
+void check_inputs_stay(const Options& o) {
+  std::vector<fs::path> inputs{o.folder, o.ids, o.features, o.request, o.lines.file};
+  for (const auto* files : {&o.speech.files, &o.images.files})
+    inputs.insert(inputs.end(), files->begin(), files->end());
+  const size_t sources = std::max({size_t{1}, o.text.size(), o.speech.files.size(), o.images.files.size()});
+  for (size_t i = 0; i < sources; ++i) {
+    if (!o.alignment.file.empty()) check_replaces_none("--alignment", numbered_file(o.alignment.file, i), inputs);
+    if (!o.speech.subtitles.empty()) check_replaces_none("--subtitles", numbered_file(o.speech.subtitles, i), inputs);
+  }
+}
+
 // One source after the other, each piece of its text as soon as it is settled.
 void stream(Generator& generator, const Request& request, const Tokenizer& tokenizer) {
   const auto count = request.inputs.begin()->second.tensor().dim(0);
@@ -215,6 +228,7 @@ void stream(Generator& generator, const Request& request, const Tokenizer& token
 int generate(const Options& o) {
   check_options(o);
   if (!fs::is_directory(o.folder)) invalid(fmt::format("{}: no such folder", o.folder));
+  check_inputs_stay(o);
   if (o.speech.given() && is_transcriber(o.folder)) {
     GeneratorOptions options;
     options.session.threads = o.threads;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/inputs_stay.h"
 #include "graph/io/npy.h"
 #include "graph/io/output_file.h"
 #include "graph/io/reader.h"
@@ -133,8 +134,16 @@ void write_outputs(const fs::path& file, const TensorMap& outputs) {
   write_npz(file, tensors);
 }
 
+void check_inputs_stay(const Options& options) {
+  std::vector<fs::path> inputs{options.model, options.inputs};
+  for (const std::string& given : options.named_inputs) inputs.emplace_back(given.substr(given.find('=') + 1));
+  check_replaces_none("--output", options.output, inputs);
+  check_replaces_none("--profile", options.profile, inputs);
+}
+
 int run_once(const Options& options) {
   const bool profiled = !options.profile.empty(), traced = profiled && options.profile != "-";
+  check_inputs_stay(options);
   if (!options.output.empty()) check_writable(options.output);
   if (traced) check_writable(options.profile);
   const fs::path file = options.model;

@@ -91,4 +91,10 @@ ExternalData::Piece ExternalData::find(const std::map<std::string, std::string>&
   return {&file, static_cast<size_t>(offset), expected};
 }
 
+std::set<fs::path> ExternalData::opened() const {
+  std::set<fs::path> out;
+  for (const auto& [location, bytes] : files_) out.insert(folder_ / location);
+  return out;
+}
+
 }  // namespace attune

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 
 #include "graph/io/file_bytes.h"
@@ -24,6 +25,7 @@ class ExternalData {
   // Throws Error(kInvalidModel) for a location that isn't allowed or numbers that don't fit, Error(kIo) where the file
   // can't be read.
   Piece find(const std::map<std::string, std::string>& entries, size_t expected);
+  std::set<std::filesystem::path> opened() const;
 
  private:
   const FileBytes& open(const std::string& location);

@@ -63,6 +63,7 @@ Model read(const FileBytes& file, const std::filesystem::path& folder, const Rea
       invalid(fmt::format("two functions are named '{}.{}'", added.domain, added.name));
   }
   model.graph = graphs.read(proto.graph());
+  if (options.external_files) *options.external_files = tensors.external_files();
 
   if (proto.training_info_size() > 0 || proto.configuration_size() > 0) {
     onnx::ModelProto kept;

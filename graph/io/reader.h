@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string_view>
 
 #include "graph/graph.h"
@@ -10,6 +11,7 @@ namespace attune {
 
 struct ReadOptions {
   bool external_data = true;  // false: tensors in external files stay undefined (names and types only)
+  std::set<std::filesystem::path>* external_files = nullptr;  // gets the files that tensors were read from
 };
 
 // Reads an ONNX model (opset 9 to the newest, IR 3 to the newest). Weights are views of the mapped file and of

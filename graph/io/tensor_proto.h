@@ -3,7 +3,9 @@
 
 #include "graph/io/onnx_protos.h"
 
+#include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,7 @@ class TensorReader {
   Tensor read(const onnx::SparseTensorProto& proto);
   // The same of a message that isn't part of a skeleton: its raw_data is data, not a reference.
   Tensor read_whole(const onnx::SparseTensorProto& proto);
+  std::set<std::filesystem::path> external_files() const { return external_.opened(); }  // so far
 
  private:
   Tensor from_bytes(DataType type, const Shape& shape, const FileBytes& file, size_t offset, size_t size) const;

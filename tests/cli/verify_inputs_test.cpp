@@ -57,7 +57,7 @@ TEST(VerifyInputs, InputsAreTaken) {
 
 TEST(VerifyInputs, WhatSaysNothingIsRefused) {
   const FixedSizes m;
-  for (const char* sizes : {"batch=2", "N", "N=", "N=x", "N=-1"})
+  for (const char* sizes : {"batch=2", "N", "N=", "N=x", "N=-1", "N=0"})
     test::expect_error(m.convert({"--sizes", sizes}), sizes == std::string("batch=2") ? "N, K" : "--sizes");
   test::expect_error(m.convert({"--sizes", "N=1", "--no-verify"}), "--sizes");
   test::expect_error(m.convert({"--verify-inputs", "none.npz"}), "none.npz");
