@@ -140,6 +140,17 @@ double rounding_tolerance(const ConvertOptions& options, const Model& source) {
   return tolerance;
 }
 
+// Throws where the source can't run.
+Verification compared(const Model& source, const Model& result, const VerifyOptions& options) {
+  Verification v = verify(source, result, options);
+  if (v.always_refused)
+    throw Error(Error::Kind::kInvalidModel,
+                fmt::format("the source refuses inputs of every size: {} (--verify-inputs gives it others, --no-verify "
+                            "converts it unchecked)",
+                            *v.always_refused));
+  return v;
+}
+
 // One model on its way from `source` to `result`, for now in the folder `temporary`.
 class ModelConversion {
  public:
@@ -181,7 +192,7 @@ class ModelConversion {
     compare = compare && options_.verify;
     const Model original = compare ? read_model(source_) : Model();
     if (rounds && compare)
-      c.verification = verify(original, with_target(model, options_.target), options_.verification);
+      c.verification = compared(original, with_target(model, options_.target), options_.verification);
     c.stored = store_weights(model, options_.weights);
     if (options_.weights.type != WeightsType::kUnchanged && c.stored.count == 0)
       c.report.notes.push_back(
@@ -192,7 +203,7 @@ class ModelConversion {
     if (!compare) return;
     VerifyOptions how = options_.verification;
     if (rounds && !how.tolerance) how.tolerance = rounding_tolerance(options_, original);
-    (rounds ? c.rounded : c.verification) = verify(original, read_model(written), how);
+    (rounds ? c.rounded : c.verification) = compared(original, read_model(written), how);
   }
 
   std::vector<ConvertedModel> run_cached(const Model& model, ConvertedModel first) const {
@@ -244,6 +255,20 @@ void check_weights(const std::vector<ConvertedModel>& models, const ConvertOptio
                 "weights were asked for, but there is no cross-attention that could give them");
 }
 
+// Options that changed nothing.
+void add_notes(Conversion& c, const ConvertOptions& options) {
+  const auto note_unless = [&](bool asked, auto changed, const char* note) {
+    if (asked && std::none_of(c.models.begin(), c.models.end(), changed))
+      for (ConvertedModel& m : c.models) m.report.notes.emplace_back(note);
+  };
+  note_unless(
+      options.cache_type.has_value(), [](const ConvertedModel& m) { return m.stored_caches > 0; },
+      "no keys and values were stored narrower: only float32 ones are, that decoders take as their past or give");
+  note_unless(
+      options.add_cache, [](const ConvertedModel& m) { return m.no_cache.has_value(); },
+      "no cache was added: only decoders that take tokens and the encoder's states, and no past, get one");
+}
+
 bool inside(const fs::path& path, const fs::path& folder) {
   const fs::path p = fs::weakly_canonical(path), f = fs::weakly_canonical(folder);
   return std::mismatch(f.begin(), f.end(), p.begin(), p.end()).first == f.end();
@@ -278,6 +303,7 @@ Conversion convert_file(const fs::path& source, const fs::path& output, const Co
   Conversion c;
   c.models = convert_model(source, output, temporary.path(), options);
   check_weights(c.models, options);
+  add_notes(c, options);
   if (!passed(c.models)) return c;
   move_contents(temporary.path(), folder);
   c.written = true;
@@ -287,6 +313,8 @@ Conversion convert_file(const fs::path& source, const fs::path& output, const Co
 Conversion convert_folder(const fs::path& source, const fs::path& output, const ConvertOptions& options,
                           const std::function<void(const fs::path&)>& started) {
   if (inside(output, source)) fail(Error::Kind::kInvalidArgument, output, "lies in the source folder");
+  if (io(output, [&] { return fs::exists(output) && !fs::is_directory(output); }))
+    fail(Error::Kind::kInvalidArgument, output, "is a file; the models of a folder need a folder");
   std::vector<fs::path> models, others;
   io(source, [&] {
     for (const auto& entry : fs::directory_iterator(source)) {
@@ -311,6 +339,7 @@ Conversion convert_folder(const fs::path& source, const fs::path& output, const 
       c.models.push_back(std::move(m));
   }
   check_weights(c.models, options);
+  add_notes(c, options);
   if (!passed(c.models)) return c;
   for (const fs::path& other : others) {
     io(other, [&] { fs::copy_file(other, temporary.path() / other.filename()); });

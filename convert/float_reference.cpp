@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/kernel.h"
+#include "ops/portable.h"
 
 namespace attune {
 namespace {
@@ -18,6 +19,7 @@ class Widener {
   explicit Widener(const Model& model) : model_(model) {
     model_.graph = model.graph->clone();
     model_.metadata.erase(std::string(kActivationsKey));
+    read_portable(model_);
   }
 
   std::optional<Model> run() {

@@ -8,7 +8,8 @@
 #include <map>
 #include <set>
 
-#include "convert/float_reference.h"
+#include "convert/difference.h"
+#include "convert/reference_run.h"
 #include "convert/sample_choices.h"
 #include "convert/sample_inputs.h"
 #include "convert/sample_memory.h"
@@ -20,8 +21,6 @@
 
 namespace attune {
 namespace {
-
-constexpr double kFloatTolerance = 1e-4;
 
 const char* name(Padding padding) {
   switch (padding) {
@@ -56,111 +55,24 @@ class Refusals {
     messages_.insert(e.what());
     // Types and operators are the same at all sizes; what small inputs ask too much for, larger ones do too.
     by_sizes_ = by_sizes_ || (e.kind() != Error::Kind::kUnsupported && e.kind() != Error::Kind::kLimit);
+    too_large_ = too_large_ || e.kind() == Error::Kind::kLimit;
   }
   // The fault has to do with sizes: a message about them names them, and so differs from sizes to sizes.
   bool sizes_matter() const { return by_sizes_ && sizes_.size() > 1 && messages_.size() > 1; }
+  // The one reason, whatever the inputs.
+  std::optional<std::string> always() const {
+    return messages_.size() == 1 && !too_large_ ? std::optional(*messages_.begin()) : std::nullopt;
+  }
   double seconds() const { return seconds_; }  // of processor time
 
  private:
   double seconds_ = 0;
-  bool by_sizes_ = false;
+  bool by_sizes_ = false, too_large_ = false;
   std::set<std::map<std::string, int64_t, std::less<>>> sizes_;
   std::set<std::string, std::less<>> messages_;
 };
 
 double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
-
-struct Difference {
-  double absolute = 0, largest = 0;
-  double relative() const { return largest > 0 ? absolute / largest : absolute; }
-};
-
-void compare_values(const std::vector<double>& a, const std::vector<double>& b, Difference& d) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (std::isfinite(a[i])) d.largest = std::max(d.largest, std::abs(a[i]));
-    // Where the source gives no number (a softmax over nothing), the result may give one.
-    if (!std::isnan(a[i]) && a[i] != b[i])
-      d.absolute = std::isfinite(a[i]) && std::isfinite(b[i]) ? std::max(d.absolute, std::abs(a[i] - b[i])) : INFINITY;
-  }
-}
-
-Difference compare_data(const std::string& output, const Datum& a, const Datum& b) {
-  Difference d;
-  if (a.kind() != b.kind())
-    throw Error(Error::Kind::kInternal, fmt::format("output '{}' is another kind of value", output));
-  if (a.kind() != Datum::Kind::kTensor) {
-    if (!a.defined()) return d;
-    if (a.elements().size() != b.elements().size())
-      throw Error(Error::Kind::kInternal, fmt::format("output '{}' has {} elements, the source's {}", output,
-                                                      b.elements().size(), a.elements().size()));
-    for (size_t i = 0; i < a.elements().size(); ++i) {
-      const Difference e = compare_data(output, a.elements()[i], b.elements()[i]);
-      d.absolute = std::max(d.absolute, e.absolute);
-      d.largest = std::max(d.largest, e.largest);
-    }
-    return d;
-  }
-  const Tensor &x = a.tensor(), &y = b.tensor();
-  const bool same_type = x.type() == y.type() || (x.type() == DataType::kFloat && is_half(y.type()));
-  if (!same_type || !(x.shape() == y.shape()))
-    throw Error(Error::Kind::kInternal,
-                fmt::format("output '{}' is {}{}, the source's {}{}", output, attune::name(y.type()),
-                            y.shape().to_string(), attune::name(x.type()), x.shape().to_string()));
-  if (x.type() == DataType::kString) {
-    d.absolute = x.strings() == y.strings() ? 0 : INFINITY;
-    return d;
-  }
-  compare_values(x.to_double(), y.to_double(), d);
-  return d;
-}
-
-// A model's float32 meaning beside the model itself, on the same inputs.
-class Reference {
- public:
-  // Nothing to compare with where the model isn't coarse, or quantises in a way that has no reference.
-  Reference(const Model& source, const VerifyOptions& options) {
-    if (options.tolerance || default_tolerance(source) <= kFloatTolerance) return;
-    const auto model = float_reference(source);
-    if (model) session_.emplace(Plan::compile(*model), SessionOptions{options.threads, nullptr});
-  }
-
-  void add(const TensorMap& inputs, const TensorMap& source, const TensorMap& result) {
-    if (!session_) return;
-    const TensorMap exact = session_->run(widened(inputs));
-    for (const auto& item : exact) {
-      const std::string& output = item.first;
-      const Datum& value = item.second;
-      if (value.kind() != Datum::Kind::kTensor || !is_float(value.tensor().type())) continue;
-      const std::vector<double> wanted = value.tensor().to_double();
-      const auto error = [&](const TensorMap& map) {
-        Difference d;
-        compare_values(wanted, map.at(output).tensor().to_double(), d);
-        return d.relative();
-      };
-      errors_.source = std::max(errors_.source, error(source));
-      errors_.result = std::max(errors_.result, error(result));
-      compared_ = true;
-    }
-  }
-
-  // Nothing where the source itself leaves the numbers' range.
-  std::optional<ReferenceErrors> errors() const {
-    return compared_ && std::isfinite(errors_.source) ? std::optional(errors_) : std::nullopt;
-  }
-
- private:
-  static TensorMap widened(const TensorMap& inputs) {
-    TensorMap out = inputs;
-    for (auto& [name, value] : out) {
-      if (value.kind() == Datum::Kind::kTensor) value = Datum(attune::widened(value.tensor()));
-    }
-    return out;
-  }
-
-  std::optional<Session> session_;
-  ReferenceErrors errors_;
-  bool compared_ = false;
-};
 
 }  // namespace
 
@@ -209,7 +121,7 @@ class Comparison {
                       [&] {
                         return Session(Plan::compile(result), {options.threads, nullptr});
                       })),
-        reference_(source, options) {
+        reference_(source, result, options) {
     v_.tolerance = options.tolerance.value_or(default_tolerance(source));
   }
 
@@ -220,6 +132,7 @@ class Comparison {
       compare(options_.inputs, "the given inputs");
     }
     v_.reference = reference_.errors();
+    if (v_.compared == 0 && options_.sizes.empty()) v_.always_refused = refusals_.always();
     return std::move(v_);
   }
 
@@ -340,8 +253,9 @@ class Comparison {
   }
 
   void compare(const TensorMap& sample, const TensorMap& wanted, VerifiedCase& c) {
+    const TensorMap result_sample = as_result(sample);
     const TensorMap found =
-        within([&] { return fmt::format("result with {}", c.sizes); }, [&] { return after_.run(as_result(sample)); });
+        within([&] { return fmt::format("result with {}", c.sizes); }, [&] { return after_.run(result_sample); });
     for (const auto& item : wanted) {
       const std::string& output = item.first;
       const Datum& expected = item.second;
@@ -354,7 +268,7 @@ class Comparison {
         c.worst_output = output;
       }
     }
-    reference_.add(sample, wanted, found);
+    reference_.add({sample, wanted, result_sample, found, c.relative > v_.tolerance});
     ++v_.compared;
     v_.largest_absolute = std::max(v_.largest_absolute, c.absolute);
     v_.largest_relative = std::max(v_.largest_relative, c.relative);
@@ -366,7 +280,7 @@ class Comparison {
   const std::vector<SampleForm> forms_;
   const SampleMemory memory_;
   Session before_, after_;
-  Reference reference_;
+  ReferenceRun reference_;
   Refusals refusals_;
   Verification v_;
 };

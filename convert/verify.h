@@ -13,6 +13,9 @@
 
 namespace attune {
 
+// Of the largest value of an output: how far float32 computations in different orders may be apart.
+constexpr double kFloatTolerance = 1e-4;
+
 struct VerifyOptions {
   // Of the largest value of an output. None: by the model's precision, see default_tolerance().
   std::optional<double> tolerance;
@@ -38,6 +41,11 @@ struct VerifiedCase {
 // Largest differences, relative to the largest value, from a float32 run (see float_reference.h).
 struct ReferenceErrors {
   double source = 0, result = 0;
+  // How far the result's own float32 run is from the source's, where the two models are further apart than the
+  // tolerance; none: they aren't, or there is no such run.
+  std::optional<double> meaning = std::nullopt;
+  // Without their rounding both compute the same.
+  bool mean_the_same() const { return meaning && *meaning <= kFloatTolerance; }
 };
 
 struct Verification {
@@ -46,15 +54,19 @@ struct Verification {
   double tolerance = 0;
   size_t tried = 0;     // runs of the source, also those that it refused
   size_t compared = 0;  // cases that ran
+  // Why the source refuses all made-up inputs, where that is the same for all sizes, and none were given: it can't run.
+  std::optional<std::string> always_refused;
   // Of coarse models, if no tolerance was asked for: what is judged beside the difference from the source.
   std::optional<ReferenceErrors> reference;
   // For the result's distance from the float32 run: what is asked for, or a tenth more than the source's.
   double reference_limit() const { return std::max(tolerance, reference ? 1.1 * reference->source : 0); }
   // For its distance from the source: likewise, where both may err, but never more than 2e-2 by the source's error,
-  // unless the result has less than half of it: then what lies between them is the source's rounding.
+  // unless what lies between them is known to be rounding: both mean the same, or the result has less than half of the
+  // source's error. Then it may be both errors together.
   double source_limit() const {
-    const bool rounds_less = reference && reference->result <= 0.5 * reference->source;
-    return std::max(tolerance, rounds_less ? reference->source + reference->result : std::min(reference_limit(), 2e-2));
+    if (reference && (reference->mean_the_same() || reference->result <= 0.5 * reference->source))
+      return std::max(tolerance, reference->source + reference->result);
+    return std::max(tolerance, std::min(reference_limit(), 2e-2));
   }
   // False too if nothing could be compared.
   bool passed() const {

@@ -6,7 +6,7 @@ namespace {
 
 // X (T, B, I) gives Y (T, D, B, H) and Y_h, Y_c (D, B, H); with layout 1 the batch comes first:
 // X (B, T, I), Y (B, T, D, H), Y_h (B, D, H). W (D, gates H, I), R (D, gates H, H), B (D, 2 gates H), lengths (B).
-// Input 5 is the initial state.
+// Inputs 5 and 6 are the initial states.
 void infer_recurrent(NodeInference& n, int64_t gates) {
   n.expect_rank(0, 3);
   n.expect_rank(1, 3);
@@ -16,16 +16,17 @@ void infer_recurrent(NodeInference& n, int64_t gates) {
   const Dim width = n.node().has("hidden_size") ? Dim(n.node().attr_int("hidden_size", 0)) : n.dim(2, 2);
   const Dim length = n.dim(0, batch_first ? 1 : 0);
   Dim batch = n.dim(0, batch_first ? 0 : 1);
-  if (n.has(5)) {
-    n.expect_rank(5, 3);
-    batch = n.unify(batch, n.dim(5, batch_first ? 0 : 1), "batch sizes of input and state");
+  for (size_t i = 5; i < 7; ++i) {
+    if (!n.has(i)) continue;
+    n.expect_rank(i, 3);
+    batch = n.unify(batch, n.dim(i, batch_first ? 0 : 1), "batch sizes of input and state");
+    n.unify(n.dim(i, batch_first ? 1 : 0), directions, "directions of node and state");
+    n.unify(n.dim(i, 2), width, "widths of node and state");
   }
   n.relate_shape(1, {directions, Dim(gates) * width, n.dim(0, 2)});
   n.relate_shape(2, {directions, Dim(gates) * width, width});
   n.relate_shape(3, {directions, Dim(2 * gates) * width});
   n.relate_shape(4, {batch});
-  for (size_t i = 5; i < 7; ++i)
-    n.relate_shape(i, batch_first ? Dims{batch, directions, width} : Dims{directions, batch, width});
   const DataType type = n.element(0);
   n.set(0, type, batch_first ? Dims{batch, length, directions, width} : Dims{length, directions, batch, width});
   for (size_t k = 1; k < 3; ++k)

@@ -120,6 +120,37 @@ TEST(Convert, ItsOwnInt8ModelToAnotherTarget) {
   }
 }
 
+TEST(Convert, SaysWhichOptionsChangedNothing) {
+  const TemporaryFolder folder;
+  const std::string encoder = test::sample("marian/optimum_sdpa_op17/encoder_model.onnx").string();
+  const auto r = run_attune(
+      {"convert", encoder, "-o", (folder / "o.onnx").string(), "--kv-type", "float16", "--add-cache", "--no-verify"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("no keys and values were stored narrower"));
+  EXPECT_THAT(r.out, HasSubstr("no cache was added"));
+}
+
+// Two float matrices, one of them of another type: whatever the inputs are.
+TEST(Convert, ASourceThatCannotRunIsAnError) {
+  const TemporaryFolder folder;
+  Model m = parse_model(R"(<ir_version: 8, opset_import: ["" : 17]>
+    main (float[n, 2] x) => (float[n, 2] y) <uint32[2, 2] w = {1, 2, 3, 4}> { y = MatMul (x, w) })");
+  write_model(m, folder / "m.onnx");
+  const auto r = run_attune({"convert", (folder / "m.onnx").string(), "-o", (folder / "o.onnx").string()});
+  test::expect_error(r, "expected float, got uint32");
+  EXPECT_EQ(r.out, "");
+  EXPECT_FALSE(std::filesystem::exists(folder / "o.onnx"));
+}
+
+TEST(Convert, AFolderDoesNotBecomeAFile) {
+  const TemporaryFolder folder;
+  folder.write("o", "kept");
+  test::expect_error(
+      run_attune({"convert", test::sample("marian/optimum_sdpa_op17").string(), "-o", (folder / "o").string()}),
+      "is a file");
+  EXPECT_EQ(test::read_file(folder / "o"), "kept");
+}
+
 TEST(Convert, RemovesWhatKilledConversionsLeft) {
   const Conversion c{SpoiledAttention()};
   const auto abandoned = c.folder / "out.onnx.partial-1", other = c.folder / "other.onnx.partial-1";

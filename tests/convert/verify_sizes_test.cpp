@@ -39,6 +39,7 @@ TEST(VerifySizes, InputsThatNoLengthHelpsAreRefused) {
   const Verification v = verify(parse_model(text), parse_model(text), {});
   EXPECT_EQ(v.compared, 0U);
   EXPECT_FALSE(v.passed());
+  EXPECT_FALSE(v.always_refused) << "others may fit";
 }
 
 // y = x + factor m, where the factor is 1 unless one batch is broadcast.
@@ -80,6 +81,9 @@ Model faulty(const std::string& type, const std::string& fault) {
     })");
 }
 
+// They are the same for all inputs.
+bool cannot_run(const Model& model) { return verify(model, model, {}).always_refused.has_value(); }
+
 size_t tries_until_refused(const Model& model, const VerifyOptions& options) {
   const Verification v = verify(model, model, options);
   EXPECT_EQ(v.compared, 0U);
@@ -95,6 +99,7 @@ TEST(VerifySizes, FaultsOfTypesEndTheSearchAtOnce) {
   const Model model =
       faulty("bool[A,B,B]", "b = Cast <to = 9> (x) t = Transpose <perm = [0, 2, 1]> (b) y = MatMul (b, t)");
   EXPECT_LE(tries_until_refused(model, {}), kUsualTries);
+  EXPECT_TRUE(cannot_run(model));
 }
 
 TEST(VerifySizes, FaultsOfConstantsEndTheSearchAtOnce) {
@@ -105,6 +110,7 @@ TEST(VerifySizes, FaultsOfConstantsEndTheSearchAtOnce) {
       y = Gather (f, number)
     })");
   EXPECT_LE(tries_until_refused(model, {}), kUsualTries);
+  EXPECT_TRUE(cannot_run(model));
 }
 
 TEST(VerifySizes, TheSearchForSizesEnds) {
@@ -142,6 +148,7 @@ TEST(VerifySizes, HugeDeclaredSizesAreRefusedBeforeMemoryIsTaken) {
     })");
   const Verification v = verify(model, model, {});
   EXPECT_EQ(v.compared, 0U);
+  EXPECT_FALSE(v.always_refused) << "the model may run";
   ASSERT_FALSE(v.cases.empty());
   for (const VerifiedCase& c : v.cases)
     EXPECT_THAT(c.refused, testing::AllOf(testing::HasSubstr("GiB"), testing::HasSubstr("--no-verify")));
