@@ -198,7 +198,11 @@ class ModelConversion {
       c.report.notes.push_back(
           "no weights were stored narrower: only float32 matrices are, as float16 if they lie within its range");
     if (options_.cache_type) c.stored_caches = store_caches(model, *options_.cache_type);
+    const int64_t opset = model.opset();
     apply_target(model, options_.target);
+    if (model.opset() > opset)
+      c.report.notes.push_back(
+          fmt::format("opset {} became {}: the target's standard operators need it", opset, model.opset()));
     write_model(model, written);
     if (!compare) return;
     VerifyOptions how = options_.verification;

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "convert/raise_opset.h"
 #include "graph/error.h"
 #include "graph/inline.h"
 #include "graph/io/writer.h"
@@ -74,6 +75,11 @@ Target target_from_name(std::string_view name) {
 
 void apply_target(Model& model, Target target) {
   if (target == Target::kAttune || attune_nodes(model).empty()) return;
+  constexpr int64_t kOldestOfBodies = 13;
+  if (model.opset() < kOldestOfBodies) {
+    { const Inference ranks(model); }
+    raise_opset(model, kOldestOfBodies);
+  }
   if (target == Target::kPortable) {
     const Inference inference(model);
     embed_functions(model);

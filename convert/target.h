@@ -17,8 +17,9 @@ enum class Target {
 // "attune", "portable", "onnx". Throws Error(kInvalidArgument) for another name.
 Target target_from_name(std::string_view name);
 
-// Brings the ai.attune nodes of `model` (types inferred) into the form. Throws Error(kUnsupported) that names the node
-// if it has no meaning in the standard operators of the model's opset.
+// Brings the ai.attune nodes of `model` (types inferred) into the form; for others than attune, a model of an opset
+// that has no function bodies is raised to the first that has (see raise_opset.h). Throws Error(kUnsupported) that
+// names the node if it has no meaning in the standard operators of the model's opset.
 void apply_target(Model& model, Target target);
 
 }  // namespace attune

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "convert/target.h"
 #include "graph/error.h"
 #include "graph/io/text.h"
 #include "ops/infer/infer.h"
@@ -54,6 +55,22 @@ TEST(RaiseOpset, RefusesWhatHasNoEqual) {
     Model m = parse(opset, std::string("(float[3,4] x) => (float[a,b] y) { ") + body + " }");
     const Inference types(m);
     EXPECT_THROW(raise_opset(m, 21), Error) << body;
+  }
+}
+
+TEST(RaiseOpset, IsDoneForTargetsWhoseOperatorsNeedIt) {
+  const auto model = [] {
+    Model m = parse_model(
+        "<ir_version: 6, opset_import: [\"\" : 11, \"ai.attune\" : 1]> g (float[3,4] x) => (float[a,b] y) {"
+        "u = Unsqueeze <axes = [0]> (x) c = ai.attune.Attention <num_heads = 2> (u) y = Squeeze <axes = [0]> (c) }");
+    const Inference types(m);
+    return m;
+  };
+  for (const Target target : {Target::kPortable, Target::kOnnx}) {
+    Model m = model();
+    apply_target(m, target);
+    EXPECT_EQ(m.opset(), 13);
+    EXPECT_THAT(run(m), testing::Pointwise(testing::DoubleNear(1e-6), run(model())));
   }
 }
 
