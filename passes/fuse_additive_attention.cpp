@@ -24,8 +24,8 @@ Pat additive_pattern() {
   Pat biased = optional(Op("Add", "score bias"), product, pattern::scalar("bias"));
   Pat squeezed =
       one_of("squeeze", {Op("Squeeze", "scores").further_inputs()(biased), Op("Reshape", "scores 2")(biased, any())});
-  Pat as_row =
-      optional(Op("Unsqueeze", "scores row").further_inputs(), squeezed);  // (B, 1, Tk), as masks may want them
+  Pat as_row = one_of("row of scores", {Op("Unsqueeze", "scores row").further_inputs()(squeezed),  // (B, 1, Tk)
+                                        Op("Squeeze", "scores row").further_inputs()(squeezed), squeezed});
   Pat shifted = optional(Op("Add", "row bias"), as_row, pattern::scalar("bias of scores"));
   Pat factor = pattern::scalar("factor");
   Pat scaled = one_of("scaling", {Op("Mul", "scaled")(shifted, factor), Op("Div", "scaled")(shifted, factor), shifted});
@@ -67,8 +67,8 @@ class AdditiveRewrite {
     } else if (l.rank() == 4 && r.rank() == 4) {
       const bool left_is_query = l.dim(2).is(1) && r.dim(1).is(1);
       if (!left_is_query && !(r.dim(2).is(1) && l.dim(1).is(1))) return not_broadcast();
-      query_ = b_.squeeze(left_is_query ? left : right, {2});
-      key_ = b_.squeeze(left_is_query ? right : left, {1});
+      query_ = without_axis(left_is_query ? left : right, 2);
+      key_ = without_axis(left_is_query ? right : left, 1);
     } else {
       return not_broadcast();
     }
@@ -76,6 +76,14 @@ class AdditiveRewrite {
         !(query_->tensor_type().dim(2) == key_->tensor_type().dim(2)))
       return not_broadcast();
     return std::nullopt;
+  }
+
+  Value* without_axis(Value* x, int64_t axis) {
+    Dims rest = *x->tensor_type().shape;
+    rest.erase(rest.begin() + axis);
+    const Node* n = x->producer();
+    const bool added = n && (n->is("Reshape") || n->is("Unsqueeze")) && n->input(0)->tensor_type().shape == rest;
+    return added ? n->input(0) : b_.squeeze(x, {axis});
   }
 
   Refusal not_broadcast() {
@@ -96,7 +104,8 @@ class AdditiveRewrite {
     const Node* row_of_scores = m_.node("scores row");
     scores_ = (row_of_scores ? row_of_scores : m_.node(m_.choice("squeeze") == 0 ? "scores" : "scores 2"))->output();
     const TensorType &s = scores_->tensor_type(), &product = m_["product"]->tensor_type();
-    const bool row = s.rank() == 2 && product.rank() == 3 && s.dim(1) == product.dim(1);
+    const bool row_of_one = product.rank() == 4 && product.dim(1).is(1);  // (B, 1, Tk, 1)
+    const bool row = s.rank() == 2 && (product.rank() == 3 || row_of_one) && s.dim(1) == product.dim(-2);
     const bool one_query = s.rank() == 3 && product.rank() == 3 && s.dim(1).is(1) && s.dim(2) == product.dim(1);
     const bool matrix =
         one_query || (s.rank() == 3 && product.rank() == 4 && s.dim(1) == product.dim(1) && s.dim(2) == product.dim(2));

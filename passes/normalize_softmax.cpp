@@ -1,5 +1,5 @@
 // A softmax written out is a Softmax:  exp(log softmax(x)),  exp(x - log(sum(exp(x)))), and
-// exp(x - max(x)) / sum(exp(x - max(x)))
+// exp(x - max(x)) / sum(exp(x - max(x))); over the rows of a tensor that is folded for it, one over the tensor
 #include <string>
 
 #include "passes/passes.h"
@@ -35,6 +35,17 @@ Outcome rewrite(const Match& m, Builder& b) {
   return n->output();
 }
 
+// Reshape(Softmax(Reshape(x))) that folds rows in front of the softmax and unfolds them behind it.
+Outcome rewrite_folded(const Match& m, Builder& b) {
+  const auto &x = m["x"]->tensor_type().shape, &rows = m["rows"]->tensor_type().shape,
+             &unfolded = m["unfolded"]->tensor_type().shape;
+  if (!x || !rows || !unfolded || x->empty() || rows->empty() || *unfolded != *x || !(rows->back() == x->back()))
+    return m.refuse("unfolded", "does not give the rows of the softmax back as they were");
+  Node* n = b.node("", "Softmax", {m["x"]}, 1, {{"axis", int64_t{-1}}});
+  n->name = m.node("softmax")->name;
+  return n->output();
+}
+
 }  // namespace
 
 namespace rules {
@@ -48,7 +59,9 @@ std::vector<pattern::Rule> softmax_forms() {
   Pat quotient = one_of("quotient", {Op("Div")(e, sum), Op("Mul")(e, Op("Reciprocal")(sum))});
   Pat logarithm = one_of("logarithm", {reduced("ReduceLogSumExp", x), Op("Log")(reduced("ReduceSum", Op("Exp")(x)))});
   Pat by_logarithm = Op("Exp")(Op("Sub")(x, logarithm));
-  return {{"normalize_softmax", of_logarithm, rewrite},
+  Pat folded = Op("Softmax", "softmax").axis(-1)(Op("Reshape", "rows").shared()(x, any()));
+  return {{"normalize_softmax", Op("Reshape", "unfolded")(folded, any()), rewrite_folded},
+          {"normalize_softmax", of_logarithm, rewrite},
           {"normalize_softmax", quotient, rewrite},
           {"normalize_softmax", by_logarithm, rewrite}};
 }
