@@ -73,12 +73,26 @@ Value* rows_before_copies(Builder& b, Value* v, int steps) {
 // Whether `y` alone has the shape `shape`.
 bool has_shape(const Value* y, const Dims* shape) { return shape && dims(y) && *dims(y) == *shape; }
 
+// Whether `x` and `y` are broadcast to `shape`.
+bool are_broadcast_to(const Value* x, const Value* y, const Dims* shape) {
+  if (!shape || !dims(x) || !dims(y) || dims(x)->size() > shape->size() || dims(y)->size() > shape->size())
+    return false;
+  const auto has = [&](const Dims& d, size_t i) {
+    return i <= d.size() && d[d.size() - i] == (*shape)[shape->size() - i];
+  };
+  for (size_t i = 1; i <= shape->size(); ++i)  // axes from the last one on
+    if (!has(*dims(x), i) && !has(*dims(y), i)) return false;
+  return true;
+}
+
 pattern::Rule needless_copy(const std::string& type) {
   return {"normalize_copies", Op(type, "f")(any("left"), any("right")), [](const Match& m, Builder& b) -> Outcome {
             const Node& f = *m.node("f");
             for (const size_t i : {0, 1}) {
               Value* other = f.input(1 - i);
-              if (!has_shape(other, dims(f.output())) || f.input(i) == other) continue;
+              const Node* copy = f.input(i)->producer();
+              const bool needless = copy && is_copy(*copy) && are_broadcast_to(copy->input(0), other, dims(f.output()));
+              if ((!needless && !has_shape(other, dims(f.output()))) || f.input(i) == other) continue;
               Value* x = before_copies(b, f.input(i));
               if (!x) continue;
               return b.op(f.type(), {i == 0 ? x : other, i == 0 ? other : x});
