@@ -56,6 +56,31 @@ Outcome rewrite(const Match& m, Builder& b) {
   return outcome.detail(fmt::format("{} key heads", *groups.constant()));
 }
 
+// Heads that are repeated in front of positions' transpose, (B, T, G, E) -> (B, T, G, r, E) -> (B, T, G r, E), are
+// repeated behind it.
+pattern::Rule repeated_before_transpose() {
+  Pat x = Op("Unsqueeze", "unsqueezed").further_inputs().shared()(any("heads"));
+  Pat copies = one_of("copies", {Op("Expand", "copied").shared()(x, any()), Op("Tile", "copied").shared()(x, any())});
+  Pat joined = Op("Reshape", "joined").shared()(copies, any());
+  return {"fuse_attention_groups", Op("Transpose", "transposed").attr("perm", {0, 2, 1, 3})(joined),
+          [](const Match& m, Builder& b) -> Outcome {
+            const auto &x = m["heads"]->tensor_type().shape, &unsqueezed = m["unsqueezed"]->tensor_type().shape,
+                       &copied = m.node("copied")->output()->tensor_type().shape,
+                       &out = m["joined"]->tensor_type().shape;
+            if (!x || !unsqueezed || !copied || !out || x->size() != 4 || copied->size() != 5 || out->size() != 4)
+              return m.refuse("joined", "does not repeat heads");
+            const Dim &groups = (*x)[2], &repeats = (*copied)[3], &width = (*x)[3];
+            if (*unsqueezed != Dims{(*x)[0], (*x)[1], groups, 1, width} ||
+                *copied != Dims{(*x)[0], (*x)[1], groups, repeats, width} ||
+                *out != Dims{(*x)[0], (*x)[1], groups * repeats, width} || !groups.constant() || !repeats.constant() ||
+                !width.constant())
+              return m.refuse("joined", "does not repeat heads");
+            Value* heads = b.unsqueeze(b.transpose(m["heads"], {0, 2, 1, 3}), {2});
+            Value* all = b.op("Expand", {heads, b.integers({1, 1, *repeats.constant(), 1, 1})});
+            return b.reshape(all, {0, *out->at(2).constant(), -1, *width.constant()});
+          }};
+}
+
 // One head, (B, 1, T, E), expanded to all: (B, H, T, E)
 pattern::Rule expanded_head() {
   const auto expanded = [](const std::string& name) { return Op("Expand", name).shared()(any(name + " head"), any()); };
@@ -150,6 +175,7 @@ pattern::Rule merged_groups() {
 
 size_t fuse_attention_groups(PassContext& context) {
   const std::vector<pattern::Rule> list = {
+      repeated_before_transpose(),
       {"fuse_attention_groups", attention_of(any("query"), repeated("key"), repeated("value")), rewrite},
       {"fuse_attention_groups",
        attention_of(Op("Reshape", "rows").shared()(any("queries"), any()), any("key"), any("value")), rewrite_rows},

@@ -94,6 +94,23 @@ pattern::Rule multiplied_mask(bool subtracted) {
           }};
 }
 
+// Where(m, x - k, x) = x + Where(m, -k, 0), with a number k
+pattern::Rule shifted_mask(const std::string& type, bool shifted_first) {
+  Pat scores = any("scores"), mask = any("mask");
+  Pat shifted = Op(type)(scores, pattern::scalar("number"));
+  Pat masked = shifted_first ? Op("Where")(mask, shifted, scores) : Op("Where")(mask, scores, shifted);
+  return {"normalize_shifted_mask", masked, [type, shifted_first](const Match& m, Builder& b) -> Outcome {
+            const DataType element = m["scores"]->element_type();
+            if (!is_float(element) || m["number"]->tensor_type().rank() > m["scores"]->tensor_type().rank())
+              return m.refuse("number", "is not one that scores are shifted by");
+            Value* number = b.scalar(type == "Sub" ? -*m.number("number") : *m.number("number"), element);
+            Value* none = b.scalar(0, element);
+            Value* added =
+                shifted_first ? b.op("Where", {m["mask"], number, none}) : b.op("Where", {m["mask"], none, number});
+            return b.op("Add", {m["scores"], added});
+          }};
+}
+
 // s Where(m, x, f) = Where(m, s x, s f), with a positive number s and a filler f: sharpened scores
 pattern::Rule scaled_mask(const std::string& type, bool filler_first) {
   Pat scores = any("scores"), filler = pattern::scalar("filler"), mask = any("mask");
@@ -121,6 +138,10 @@ std::vector<pattern::Rule> mask_forms() {
   return {folded_mask(),
           multiplied_mask(false),
           multiplied_mask(true),
+          shifted_mask("Add", false),
+          shifted_mask("Add", true),
+          shifted_mask("Sub", false),
+          shifted_mask("Sub", true),
           scaled_mask("Mul", false),
           scaled_mask("Mul", true),
           scaled_mask("Div", false),
