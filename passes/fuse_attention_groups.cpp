@@ -28,12 +28,11 @@ Pat repeated(const std::string& name) {
 // True if `name` repeats each head, as above.
 bool repeats_heads(const Match& m, const std::string& name) {
   const Node* copies = m.node(name + " expanded") ? m.node(name + " expanded") : m.node(name + " tiled");
-  const auto &x = m[name + " heads"]->tensor_type().shape, &unsqueezed = m[name + " unsqueezed"]->tensor_type().shape,
-             &copied = copies->output()->tensor_type().shape, &out = m[name]->tensor_type().shape;
-  if (!x || !unsqueezed || !copied || !out || x->size() != 4 || copied->size() != 5 || out->size() != 4) return false;
-  const Dim batch = (*x)[0], groups = (*x)[1], time = (*x)[2], width = (*x)[3], repeats = (*copied)[2];
-  return *unsqueezed == Dims{batch, groups, 1, time, width} && *copied == Dims{batch, groups, repeats, time, width} &&
-         *out == Dims{batch, groups * repeats, time, width} && groups.constant();
+  const TensorType &x = m[name + " heads"]->tensor_type(), &copied = copies->output()->tensor_type();
+  const Dim batch = x.dim(0), groups = x.dim(1), time = x.dim(2), width = x.dim(3), repeats = copied.dim(2);
+  return m[name + " unsqueezed"]->tensor_type().shape == Dims{batch, groups, 1, time, width} &&
+         copied.shape == Dims{batch, groups, repeats, time, width} &&
+         m[name]->tensor_type().shape == Dims{batch, groups * repeats, time, width} && groups.constant();
 }
 
 Outcome rewrite(const Match& m, Builder& b) {
@@ -89,10 +88,9 @@ pattern::Rule expanded_head() {
             const Node& before = *m.node("attention");
             AttentionParts parts(before);
             for (const char* name : {"key", "value"}) {
-              const auto &from = m[std::string(name) + " head"]->tensor_type().shape,
-                         &to = m[name]->tensor_type().shape;
-              if (!from || !to || from->size() != 4 || to->size() != 4 || !(*from)[1].is(1) || !(*to)[1].constant() ||
-                  *to != Dims{(*from)[0], (*to)[1], (*from)[2], (*from)[3]})
+              const TensorType &from = m[std::string(name) + " head"]->tensor_type(), &to = m[name]->tensor_type();
+              if (!from.dim(1).is(1) || !to.dim(1).constant() ||
+                  to.shape != Dims{from.dim(0), to.dim(1), from.dim(2), from.dim(3)})
                 return m.refuse(name, "is not one head, repeated");
             }
             if (parts.inputs[kAttentionPastKey] || is_used(before, kAttentionPresentKey) ||
@@ -160,14 +158,12 @@ pattern::Rule merged_groups() {
   Pat apart = Op("Reshape", "apart").shared()(any("x"), any());
   Pat merged = Op("Reshape", "merged")(Op("Transpose").attr("perm", {0, 3, 1, 2, 4}).shared()(apart), any());
   return {"fuse_attention_groups", merged, [](const Match& m, Builder& b) -> Outcome {
-            const auto &x = m["x"]->tensor_type().shape, &split = m["apart"]->tensor_type().shape,
-                       &out = m["merged"]->tensor_type().shape;
-            if (!x || !split || !out || x->size() != 4 || split->size() != 5 || out->size() != 3 ||
-                !(*split == Dims{(*x)[0], (*split)[1], (*split)[2], (*x)[2], (*x)[3]}) ||
-                !((*split)[1] * (*split)[2] == (*x)[1]) || !(*out == Dims{(*x)[0], (*x)[2], (*x)[1] * (*x)[3]}) ||
-                !out->back().constant())
+            const TensorType &x = m["x"]->tensor_type(), &split = m["apart"]->tensor_type();
+            const Dim width = x.dim(1) * x.dim(3);
+            if (split.shape != Dims{x.dim(0), split.dim(1), split.dim(2), x.dim(2), x.dim(3)} || !width.constant() ||
+                m["merged"]->tensor_type().shape != Dims{x.dim(0), x.dim(2), width})
               return m.refuse("merged", "does not merge groups of heads");
-            return b.reshape(b.transpose(m["x"], {0, 2, 1, 3}), {0, 0, *out->back().constant()});
+            return b.reshape(b.transpose(m["x"], {0, 2, 1, 3}), {0, 0, *width.constant()});
           }};
 }
 

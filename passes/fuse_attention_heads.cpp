@@ -29,8 +29,7 @@ const std::vector<int64_t> kToBatchFirst = {0, 2, 1, 3}, kToTimeFirst = {2, 0, 1
 // Whether `split` is `x` with its last axis split into heads, by shapes.
 bool splits_last_axis(const Value& x, const Value& split) {
   const TensorType &from = x.tensor_type(), &to = split.tensor_type();
-  return from.rank() == 3 && to.rank() == 4 && from.dim(0) == to.dim(0) && from.dim(1) == to.dim(1) &&
-         from.dim(2) == to.dim(2) * to.dim(3);
+  return from.shape == Dims{to.dim(0), to.dim(1), to.dim(2) * to.dim(3)};
 }
 
 // The Transpose of a Reshape that splits heads off, with its parts captured as NAME, "NAME split" and "NAME states".
@@ -81,11 +80,10 @@ Pat query_pattern() {
 
 // The axis of size 1 that `to` has and `from` has not, where all others agree.
 std::optional<int64_t> axis_added(const TensorType& from, const TensorType& to) {
-  if (!from.shape || !to.shape || to.shape->size() != from.shape->size() + 1) return std::nullopt;
-  for (size_t axis = 0; axis < to.shape->size(); ++axis) {
+  for (int axis = 0; axis < to.rank(); ++axis) {
     Dims rest = *to.shape;
-    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis));
-    if ((*to.shape)[axis].is(1) && rest == *from.shape) return static_cast<int64_t>(axis);
+    rest.erase(rest.begin() + axis);
+    if (to.dim(axis).is(1) && from.shape == rest) return axis;
   }
   return std::nullopt;
 }
@@ -176,27 +174,29 @@ pattern::Rule context_of_streams() {
   Pat merged = Op("Reshape", "merge")(Op("Transpose").attr("perm", {0, 1, 3, 2, 4})(apart), any());
   return {"fuse_attention_heads", merged, [](const Match& m, Builder& b) -> Outcome {
             Value* context = m.node("attention")->output(kAttentionContext);
-            const auto &folded = context->tensor_type().shape, &streams = m["apart"]->tensor_type().shape,
-                       &out = m["merge"]->tensor_type().shape;
-            if (!folded || !streams || !out || folded->size() != 4 || streams->size() != 5 ||
-                !std::equal(folded->begin() + 1, folded->end(), streams->begin() + 2) || !out->back().constant() ||
-                !((*out).back() == (*streams)[2] * (*streams)[4]))
+            const TensorType &folded = context->tensor_type(), &streams = m["apart"]->tensor_type();
+            const auto& out = m["merge"]->tensor_type().shape;
+            const Dim blocks = streams.dim(1), time = streams.dim(3), merged = streams.dim(2) * streams.dim(4);
+            const Dims apart{streams.dim(0), blocks, time, merged},
+                joined{streams.dim(0), blocks * time, merged};  // blocks of one text
+            if (folded.shape != Dims{folded.dim(0), streams.dim(2), time, streams.dim(4)} || !merged.constant() ||
+                (out != apart && out != joined))
               return m.refuse("merge", "does not merge the heads of each stream");
-            const Dims apart{(*streams)[0], (*streams)[1], (*streams)[3], out->back()},
-                joined{(*streams)[0], (*streams)[1] * (*streams)[3], out->back()};  // blocks of one text
-            if (*out != apart && *out != joined) return m.refuse("merge", "does not merge the heads of each stream");
             // A 0 among the sizes means one of the (B N, H, T, F) that is no longer there.
             const auto sizes = m.inference().integers(m["sizes"]);
             if (m.node("apart")->attr_int("allowzero", 0) == 0 &&
                 (!sizes || std::any_of(sizes->begin(), sizes->end(), unclear)))
               return m.refuse("apart", "its sizes are not known");
-            const int64_t width = *out->back().constant();
+            const int64_t width = *merged.constant();
             Value* states = b.reshape(b.transpose(context, {0, 2, 1, 3}), {0, 0, width});
             const auto size = [&](int64_t i) {
               return b.op("Slice", {m["sizes"], b.integers({i}), b.integers({i + 1})});
             };
             std::vector<Value*> target{size(0), size(1), size(3), b.integers({width})};
-            if (*out == joined) target = {size(0), b.op("Mul", {size(1), size(3)}), b.integers({width})};
+            if (out == joined) {
+              const bool is_rest = sizes && (sizes->at(1).is(-1) || sizes->at(3).is(-1));
+              target = {size(0), is_rest ? b.integers({-1}) : b.op("Mul", {size(1), size(3)}), b.integers({width})};
+            }
             return b.op("Reshape", {states, b.op("Concat", std::move(target), {{"axis", int64_t{0}}})},
                         m.node("apart")->attributes());
           }};
