@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +14,7 @@
 #include "cli/inputs_stay.h"
 #include "cli/line_input.h"
 #include "cli/speech.h"
+#include "runtime/folder.h"
 #include "runtime/generator.h"
 #include "runtime/text/unicode.h"
 #include "runtime/token_inputs.h"
@@ -52,9 +51,9 @@ struct Request {
 [[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
 
 json read_json(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw Error(Error::Kind::kIo, fmt::format("{}: can't be opened", file.string()));
-  json parsed = json::parse(in, nullptr, false);
+  const auto text = read_bytes(file);
+  if (!text) throw Error(Error::Kind::kIo, fmt::format("{}: can't be opened", file.string()));
+  json parsed = json::parse(*text, nullptr, false);
   if (parsed.is_discarded()) invalid(fmt::format("{}: not valid JSON", file.string()));
   return parsed;
 }

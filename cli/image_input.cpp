@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -22,8 +20,7 @@ namespace fs = std::filesystem;
 // patches from each to the next.
 int64_t patch_size_of(const fs::path& folder) {
   const fs::path file = configuration_file(folder, "config.json");
-  std::ifstream in(file, std::ios::binary);
-  const auto config = nlohmann::json::parse(in, nullptr, false);
+  const auto config = nlohmann::json::parse(read_bytes(file).value_or(std::string()), nullptr, false);
   if (!config.is_object()) return 0;
   for (const char* name : {"encoder", "vision_config"}) {
     const auto part = config.find(name);
@@ -35,11 +32,6 @@ int64_t patch_size_of(const fs::path& folder) {
     return part->at("patch_size").get<int64_t>() << std::clamp<size_t>(stages, 1, 16) >> 1;
   }
   return 0;
-}
-
-std::string file_bytes(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 PatchGrid grid_of(const ProcessedImage& seen, size_t positions, int64_t patch_size) {
@@ -57,7 +49,7 @@ PatchPicture picture_of(const Generation& g, const std::string& file, const Imag
                         int64_t patch_size, const Tokenizers& tokenizers) {
   PatchPicture p;
   p.title = fs::path(file).filename().string();
-  p.file_bytes = file_bytes(file);
+  p.file_bytes = read_bytes(file).value_or(std::string());
   p.width = original.width;
   p.height = original.height;
   p.left = seen.left;

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <fstream>
+#include <string_view>
 #include <vector>
 
 #include "graph/error.h"
@@ -62,6 +65,24 @@ ModelFiles find_model_files(const fs::path& folder) {
                                               folder.string(), list.empty() ? " no .onnx file" : list));
   }
   return out;
+}
+
+std::optional<std::string> read_bytes(const fs::path& file) {
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (status.type() == fs::file_type::not_found) return std::nullopt;
+  const auto fail = [&](std::string_view what) {
+    throw Error(Error::Kind::kIo, fmt::format("{}: {}", file.string(), what));
+  };
+  if (fs::is_directory(status)) fail("expected a file, found a directory");
+  std::ifstream in(file, std::ios::binary);
+  if (!in) fail("can't be opened");
+  std::string bytes;
+  std::array<char, 1 << 16> part;
+  while (in.read(part.data(), part.size()), in.gcount() > 0)
+    bytes.append(part.data(), static_cast<size_t>(in.gcount()));
+  if (in.bad()) fail("can't be read");
+  return bytes;
 }
 
 fs::path configuration_file(const fs::path& folder, const std::string& name) {

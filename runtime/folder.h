@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace attune {
@@ -22,5 +23,9 @@ ModelFiles find_model_files(const std::filesystem::path& folder);
 // The file of that name in a model's folder, or, if the folder has none, in its parent, where variants of one model
 // share their configuration. It may be missing.
 std::filesystem::path configuration_file(const std::filesystem::path& folder, const std::string& name);
+
+// The bytes of a file that isn't large; nothing where there is none. Throws Error(kIo) that names it where it can't be
+// read (a directory).
+std::optional<std::string> read_bytes(const std::filesystem::path& file);
 
 }  // namespace attune

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -14,6 +12,7 @@
 #include <utility>
 
 #include "graph/error.h"
+#include "runtime/folder.h"
 
 namespace attune {
 namespace {
@@ -22,6 +21,19 @@ using nlohmann::json;
 
 [[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
 
+// What an option of type T is, in words.
+template <class T>
+std::string kind_of() {
+  if constexpr (std::is_same_v<T, bool>) return "true or false";
+  if constexpr (std::is_integral_v<T>) return "a whole number";
+  if constexpr (std::is_floating_point_v<T>) return "a number";
+  return "a pair of numbers";
+}
+template <class T>
+std::string kinds_of() {
+  return std::is_integral_v<T> ? "whole numbers" : "lists of whole numbers";
+}
+
 // Reads options from one object. Null: none, where an option may be none; else as if it weren't there.
 class OptionReader {
  public:
@@ -29,31 +41,32 @@ class OptionReader {
 
   template <class T>
   void read(const char* name, T& into) const {
-    if (const json* v = find(name)) convert(name, [&] { into = value<T>(name, *v); });
+    if (const json* v = find(name)) convert(name, kind_of<T>(), [&] { into = value<T>(name, *v); });
   }
   template <class T>
   void read(const char* name, std::optional<T>& into) const {
     if (is_null(name)) into.reset();
-    if (const json* v = find(name)) convert(name, [&] { into = value<T>(name, *v); });
+    if (const json* v = find(name)) convert(name, kind_of<T>(), [&] { into = value<T>(name, *v); });
   }
   template <class T>
   void read(const char* name, std::vector<T>& into) const {
     if (is_null(name)) into.clear();
-    if (const json* v = find(name)) convert(name, [&] { into = v->get<std::vector<T>>(); });
+    if (const json* v = find(name))
+      convert(name, "a list of " + kinds_of<T>(), [&] { into = v->get<std::vector<T>>(); });
   }
   // A token or a list of tokens.
   void read_tokens(const char* name, std::vector<int64_t>& into) const {
     if (is_null(name)) into.clear();
     const json* v = find(name);
     if (!v) return;
-    convert(name,
+    convert(name, "a token or a list of tokens",
             [&] { into = v->is_array() ? v->get<std::vector<int64_t>>() : std::vector<int64_t>{v->get<int64_t>()}; });
   }
   // A list of tokens, or a list of such lists.
   void read_token_lists(const char* name, std::vector<std::vector<int64_t>>& into) const {
     const json* v = find(name);
     if (!v) return;
-    convert(name, [&] {
+    convert(name, "lists of tokens", [&] {
       const bool flat = v->is_array() && !v->empty() && v->front().is_number();
       if (flat) {
         into.assign(1, v->get<std::vector<int64_t>>());
@@ -66,7 +79,7 @@ class OptionReader {
   void read_biases(const char* name, std::vector<std::pair<std::vector<int64_t>, float>>& into) const {
     const json* v = find(name);
     if (!v) return;
-    convert(name, [&] {
+    convert(name, "a list of [tokens, bias]", [&] {
       // Of equal sequences the last holds.
       std::map<std::vector<int64_t>, float> biases;
       for (const auto& [tokens, bias] : v->get<std::vector<std::pair<std::vector<int64_t>, float>>>())
@@ -87,13 +100,15 @@ class OptionReader {
   }
   void read_alignment_heads(std::vector<std::pair<int64_t, int64_t>>& into) const {
     const json* v = find("alignment_heads");
-    if (v) convert("alignment_heads", [&] { into = v->get<std::vector<std::pair<int64_t, int64_t>>>(); });
+    if (v)
+      convert("alignment_heads", "a list of [layer, head]",
+              [&] { into = v->get<std::vector<std::pair<int64_t, int64_t>>>(); });
   }
   bool knows(const std::string& name) const { return names_.contains(name); }
   void read_forced_decoder_ids(std::vector<std::pair<int64_t, int64_t>>& into) const {
     const json* v = find("forced_decoder_ids");
     if (!v) return;
-    convert("forced_decoder_ids", [&] {
+    convert("forced_decoder_ids", "a list of [position, token]", [&] {
       into.clear();
       for (const json& pair : *v)
         if (!pair.at(1).is_null()) into.emplace_back(pair.at(0).get<int64_t>(), pair.at(1).get<int64_t>());
@@ -130,11 +145,11 @@ class OptionReader {
     return it == object_.end() || it->is_null() ? nullptr : &*it;
   }
   template <class F>
-  void convert(const char* name, F&& f) const {
+  void convert(const char* name, std::string_view expected, F&& f) const {
     try {
       f();
     } catch (const json::exception&) {
-      invalid(fmt::format("option {}: unexpected value {}", name, object_.at(name).dump()));
+      invalid(fmt::format("option {}: expected {}, found {}", name, expected, object_.at(name).dump()));
     }
   }
   const json& object_;
@@ -232,10 +247,9 @@ void read_options(const json& object, GenerationOptions& o, bool strict = false)
 }
 
 std::optional<json> read_json(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return std::nullopt;
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  json parsed = json::parse(text, nullptr, false);
+  const auto text = read_bytes(file);
+  if (!text) return std::nullopt;
+  json parsed = json::parse(*text, nullptr, false);
   if (parsed.is_discarded()) throw Error(Error::Kind::kIo, fmt::format("{}: not valid JSON", file.string()));
   return parsed;
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <fstream>
 #include <kissfft/kissfft.hh>
 #include <nlohmann/json.hpp>
 #include <numbers>
@@ -14,6 +13,7 @@
 #include "graph/error.h"
 #include "runtime/audio/mel_filters.h"
 #include "runtime/folder.h"
+#include "runtime/settings.h"
 
 namespace attune {
 namespace {
@@ -164,40 +164,40 @@ Tensor kaldi_features(std::span<const float> samples, const AudioFeatureOptions&
   return out;
 }
 
+void read_options(const json& config, AudioFeatureOptions& o) {
+  const std::string type = setting(config, "feature_extractor_type", std::string("WhisperFeatureExtractor"));
+  if (type == "Speech2TextFeatureExtractor") {
+    o.kind = AudioFeatureKind::kKaldi;
+    o.feature_size = setting(config, "num_mel_bins", o.feature_size);
+  } else if (type == "WhisperFeatureExtractor") {
+    o.feature_size = setting(config, "feature_size", o.feature_size);
+  } else {
+    throw Error(Error::Kind::kUnsupported, fmt::format("feature extractor '{}'", type));
+  }
+  o.sampling_rate = setting(config, "sampling_rate", o.sampling_rate);
+  o.hop_length = setting(config, "hop_length", o.hop_length);
+  o.n_fft = setting(config, "n_fft", o.n_fft);
+  o.chunk_length = setting(config, "chunk_length", o.chunk_length);
+  const bool normalize = setting(config, "do_ceptral_normalize", true);
+  o.normalize_means = normalize && setting(config, "normalize_means", true);
+  o.normalize_vars = normalize && setting(config, "normalize_vars", true);
+}
+
 }  // namespace
 
 AudioFeatureOptions read_audio_feature_options(const fs::path& folder) {
   constexpr const char* kName = "preprocessor_config.json";
   const fs::path file = configuration_file(folder, kName);
-  std::ifstream in(file, std::ios::binary);
-  if (!in)
+  const auto text = read_bytes(file);
+  if (!text)
     throw Error(Error::Kind::kIo, fmt::format("{}: a speech model's folder needs it", (folder / kName).string()));
   const auto invalid = [&](std::string_view what) {
     return Error(Error::Kind::kInvalidArgument, fmt::format("{}: {}", file.string(), what));
   };
-  const json config = json::parse(in, nullptr, false);
+  const json config = json::parse(*text, nullptr, false);
   if (!config.is_object()) throw invalid("not a JSON object");
   AudioFeatureOptions o;
-  try {
-    const std::string type = config.value("feature_extractor_type", std::string("WhisperFeatureExtractor"));
-    if (type == "Speech2TextFeatureExtractor") {
-      o.kind = AudioFeatureKind::kKaldi;
-      o.feature_size = config.value("num_mel_bins", o.feature_size);
-    } else if (type == "WhisperFeatureExtractor") {
-      o.feature_size = config.value("feature_size", o.feature_size);
-    } else {
-      throw Error(Error::Kind::kUnsupported, fmt::format("{}: feature extractor '{}'", file.string(), type));
-    }
-    o.sampling_rate = config.value("sampling_rate", o.sampling_rate);
-    o.hop_length = config.value("hop_length", o.hop_length);
-    o.n_fft = config.value("n_fft", o.n_fft);
-    o.chunk_length = config.value("chunk_length", o.chunk_length);
-    const bool normalize = config.value("do_ceptral_normalize", true);
-    o.normalize_means = normalize && config.value("normalize_means", true);
-    o.normalize_vars = normalize && config.value("normalize_vars", true);
-  } catch (const json::exception&) {
-    throw invalid("a setting has an unexpected type");
-  }
+  within(file.string(), [&] { read_options(config, o); });
   constexpr int64_t kMost = 1 << 20;
   for (const int64_t v : {o.feature_size, o.sampling_rate, o.hop_length, o.n_fft, o.chunk_length})
     if (v < 1 || v > kMost) throw invalid("a size is out of range");

@@ -26,6 +26,22 @@ constexpr std::array<std::string_view, 6> kUnspaced{"zh", "ja", "th", "lo", "my"
 
 [[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
 
+void check_numbers(const TranscriptionOptions& o) {
+  if (o.generation.num_return_sequences != 1)
+    invalid(fmt::format("num_return_sequences: expected 1, sound has one transcript, found {}",
+                        o.generation.num_return_sequences));
+  if (o.temperatures.empty()) invalid("temperatures: expected at least one");
+  for (const float t : o.temperatures)
+    if (!(t >= 0) || !std::isfinite(t))
+      invalid(fmt::format("temperatures: expected numbers of at least 0, found {}", t));
+  const auto number = [](const char* name, const std::optional<float>& value) {
+    if (value && std::isnan(*value)) invalid(fmt::format("{}: expected a number, found nan", name));
+  };
+  number("compression_ratio_threshold", o.compression_ratio_threshold);
+  number("logprob_threshold", o.logprob_threshold);
+  number("no_speech_threshold", o.no_speech_threshold);
+}
+
 float mean_log_probability(const Generation& g) {
   double sum = 0;
   for (const float p : g.log_probabilities) sum += static_cast<double>(p);
@@ -324,10 +340,9 @@ Transcript Transcriber::Impl::transcribe(const Audio& audio, const Transcription
   o.output_alignments = run.words || run.alignments;
   o.prompt_as_is = true;
   o.forced_decoder_ids.clear();
-  o.num_return_sequences = 1;
   o.output_log_probabilities = options.logprob_threshold.has_value();
   check(o);
-  if (options.temperatures.empty()) invalid("temperatures: expected at least one");
+  check_numbers(options);
   if (options.no_speech_threshold && (!options.logprob_threshold || !o.no_timestamps_token_id))
     invalid("no_speech_threshold needs logprob_threshold, and no_timestamps_token_id in generation_config.json");
   if (options.word_timestamps && o.alignment_heads.empty())
@@ -380,6 +395,7 @@ TranscriptionOptions Transcriber::defaults() const {
   TranscriptionOptions o;
   o.generation = impl_->generator.defaults();
   o.timestamps = o.generation.return_timestamps;
+  o.generation.num_return_sequences = 1;
   if (!o.generation.max_length && !o.generation.max_new_tokens)
     o.generation.max_length = impl_->config.target_positions;
   return o;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "graph/error.h"
@@ -42,9 +41,9 @@ std::string english_name(const std::string& code) {
 
 json read_json(const fs::path& folder, const char* name) {
   const fs::path file = configuration_file(folder, name);
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return json::object();
-  json parsed = json::parse(in, nullptr, false);
+  const auto text = read_bytes(file);
+  if (!text) return json::object();
+  json parsed = json::parse(*text, nullptr, false);
   if (!parsed.is_object()) throw Error(Error::Kind::kIo, fmt::format("{}: not a JSON object", file.string()));
   return parsed;
 }

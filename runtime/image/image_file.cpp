@@ -6,13 +6,12 @@
 
 #include <csetjmp>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "graph/error.h"
+#include "runtime/folder.h"
 
 namespace attune {
 namespace {
@@ -27,14 +26,6 @@ constexpr int64_t kMostPixels = int64_t{1} << 27;
 void check_size(int64_t width, int64_t height) {
   if (width < 1 || height < 1 || width > kMostPixels / height)
     invalid(fmt::format("a picture of {} x {} pixels: at most {} are read", width, height, kMostPixels));
-}
-
-std::string read_bytes(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw Error(Error::Kind::kIo, "can't be opened");
-  std::string bytes((std::istreambuf_iterator<char>(in)), {});
-  if (in.bad()) throw Error(Error::Kind::kIo, "can't be read");
-  return bytes;
 }
 
 // libpng leaves a failed call by longjmp: what must be destroyed lives outside of the function that calls it.
@@ -132,7 +123,9 @@ Image decode_image(std::string_view bytes) {
 }
 
 Image read_image(const std::filesystem::path& file) {
-  return within([&] { return file.string(); }, [&] { return decode_image(read_bytes(file)); });
+  const auto bytes = read_bytes(file);
+  if (!bytes) throw Error(Error::Kind::kIo, fmt::format("{}: can't be opened", file.string()));
+  return within([&] { return file.string(); }, [&] { return decode_image(*bytes); });
 }
 
 }  // namespace attune

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "graph/error.h"
 #include "runtime/folder.h"
 #include "runtime/image/flattened_patches.h"
+#include "runtime/settings.h"
 
 namespace attune {
 namespace {
@@ -42,7 +42,8 @@ constexpr std::string_view kPatches = "Pix2Struct";
 constexpr std::array kClipMean{0.48145466F, 0.4578275F, 0.40821073F}, kClipStd{0.26862954F, 0.26130258F, 0.27577711F};
 
 std::string type_of(const json& config) {
-  std::string type = config.value("image_processor_type", config.value("feature_extractor_type", std::string("ViT")));
+  std::string type =
+      setting(config, "image_processor_type", setting(config, "feature_extractor_type", std::string("ViT")));
   for (const std::string_view end : {"ImageProcessorFast", "ImageProcessor", "FeatureExtractor"})
     if (type.ends_with(end)) type.erase(type.size() - end.size());
   return type;
@@ -79,26 +80,30 @@ void read_size(const json& size, bool square, ImageProcessorOptions& o) {
 void read_channels(const json& config, const char* name, std::vector<float>& into) {
   const auto it = config.find(name);
   if (it == config.end() || it->is_null()) return;
-  into = it->is_number() ? std::vector<float>(3, it->get<float>()) : it->get<std::vector<float>>();
+  into = read_setting(name, *it, [&] {
+    return it->is_number() ? std::vector<float>(3, it->get<float>()) : it->get<std::vector<float>>();
+  });
 }
 
 FlattenedPatches patches_of(const json& config) {
-  if (config.value("is_vqa", false))
+  if (setting(config, "is_vqa", false))
     throw Error(Error::Kind::kUnsupported, "is_vqa: a question would have to be written above the picture");
-  if (!config.value("do_normalize", true)) throw Error(Error::Kind::kUnsupported, "patches without do_normalize");
+  if (!setting(config, "do_normalize", true)) throw Error(Error::Kind::kUnsupported, "patches without do_normalize");
   FlattenedPatches p;
   if (const auto size = config.find("patch_size"); size != config.end()) {
-    p.height = size->at("height").get<int64_t>();
-    p.width = size->at("width").get<int64_t>();
+    read_setting("patch_size", *size, [&] {
+      p.height = size->at("height").get<int64_t>();
+      p.width = size->at("width").get<int64_t>();
+    });
   }
-  p.max_patches = config.value("max_patches", p.max_patches);
+  p.max_patches = setting(config, "max_patches", p.max_patches);
   return p;
 }
 
 void read_document_steps(const json& config, ImageProcessorOptions& o) {
-  o.do_align_long_axis = config.value("do_align_long_axis", false);
-  o.do_thumbnail = config.value("do_thumbnail", true);
-  o.do_pad = config.value("do_pad", true);
+  o.do_align_long_axis = setting(config, "do_align_long_axis", false);
+  o.do_thumbnail = setting(config, "do_thumbnail", true);
+  o.do_pad = setting(config, "do_pad", true);
   if (!o.width || !o.height) throw Error(Error::Kind::kUnsupported, "size without height and width");
   o.shortest_edge = std::min(*o.width, *o.height);
 }
@@ -111,24 +116,27 @@ ImageProcessorOptions options_of(const json& config) {
     return o;
   }
   const Kind& kind = kind_of(type);
-  o.do_resize = config.value("do_resize", true);
-  o.do_center_crop = kind.crops && config.value("do_center_crop", true);
-  o.do_rescale = config.value("do_rescale", true);
-  o.do_normalize = config.value("do_normalize", true);
+  o.do_resize = setting(config, "do_resize", true);
+  o.do_center_crop = kind.crops && setting(config, "do_center_crop", true);
+  o.do_rescale = setting(config, "do_rescale", true);
+  o.do_normalize = setting(config, "do_normalize", true);
   const json usual = kind.square ? json{{"height", kind.height}, {"width", kind.width}} : json(kind.width);
-  read_size(config.value("size", usual), kind.square, o);
+  const json size = setting(config, "size", usual);
+  read_setting("size", size, [&] { read_size(size, kind.square, o); });
   if (kind.document) read_document_steps(config, o);
-  const int filter = config.value("resample", static_cast<int>(kind.filter));
+  const int filter = setting(config, "resample", static_cast<int>(kind.filter));
   if (filter < 0 || filter > static_cast<int>(ResizeFilter::kHamming))
     throw Error(Error::Kind::kInvalidArgument, fmt::format("resample {}: expected 0 to 5", filter));
   o.resample = static_cast<ResizeFilter>(filter);
   o.crop_width = o.crop_height = kind.crop;
   if (config.contains("crop_size")) {
     const json& crop = config["crop_size"];
-    o.crop_width = crop.is_object() ? crop.at("width").get<int64_t>() : crop.get<int64_t>();
-    o.crop_height = crop.is_object() ? crop.at("height").get<int64_t>() : crop.get<int64_t>();
+    read_setting("crop_size", crop, [&] {
+      o.crop_width = (crop.is_object() ? crop.at("width") : crop).get<int64_t>();
+      o.crop_height = (crop.is_object() ? crop.at("height") : crop).get<int64_t>();
+    });
   }
-  o.rescale_factor = config.value("rescale_factor", 1.0 / 255);
+  o.rescale_factor = setting(config, "rescale_factor", 1.0 / 255);
   if (kind.clip) {
     o.image_mean.assign(kClipMean.begin(), kClipMean.end());
     o.image_std.assign(kClipStd.begin(), kClipStd.end());
@@ -240,19 +248,15 @@ Tensor pixel_values(const Image& image, const ImageProcessorOptions& o) {
 ImageProcessorOptions read_image_processor(const fs::path& folder) {
   constexpr const char* kName = "preprocessor_config.json";
   const fs::path file = configuration_file(folder, kName);
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw Error(Error::Kind::kIo, fmt::format("{}: pictures need it", (folder / kName).string()));
+  const auto text = read_bytes(file);
+  if (!text) throw Error(Error::Kind::kIo, fmt::format("{}: pictures need it", (folder / kName).string()));
   return within([&] { return file.string(); },
                 [&] {
-                  const json config = json::parse(in, nullptr, false);
+                  const json config = json::parse(*text, nullptr, false);
                   if (!config.is_object()) throw Error(Error::Kind::kInvalidArgument, "not a JSON object");
-                  try {
-                    ImageProcessorOptions o = options_of(config);
-                    check(o);
-                    return o;
-                  } catch (const json::exception&) {
-                    throw Error(Error::Kind::kInvalidArgument, "a setting has an unexpected type");
-                  }
+                  ImageProcessorOptions o = options_of(config);
+                  check(o);
+                  return o;
                 });
 }
 

@@ -148,6 +148,12 @@ TEST(Inputs, WhatDoesntGoTogether) {
   expect_error(run_attune({"generate", kTranslator, "--text", "a", "--language", "de"}), "--language requires --audio");
   expect_error(run_attune({"generate", kTranslator, "--input", "/none"}), "/none");
   expect_error(run_attune({"generate", kTranslator, "--input", kTranslator}), "can't be opened");
+  expect_error(run_attune({"generate", kTranslator, "--request", kTranslator}), kTranslator + ": expected a file");
+  expect_error(run_attune({"generate", kTranslator, "--text", "a", "--set", "num_beams=abc"}),
+               "num_beams: expected a whole number, found \"abc\"");
+  expect_error(run_attune({"generate", kTranslator, "--text", "a", "--set", "do_sample=1"}), "expected true or false");
+  expect_error(run_attune({"generate", kTranslator, "--text", "a", "--set", "suppress_tokens=2"}),
+               "expected a list of whole numbers");
   expect_error(run_attune({"generate", kTranslator, "--image", "x.png"}), "preprocessor_config.json");
   expect_error(run_attune({"generate", kTranslator, "--audio", "x.wav"}), "preprocessor_config.json");
 }
@@ -267,6 +273,10 @@ TEST_F(Sound, WrongInputs) {
   expect_error(run_attune({"generate", kWhisper, "--audio", (folder_ / "none.wav").string()}), "none.wav");
   expect_error(run_attune({"generate", kWhisper, "--audio", file_, "--language", "klingon"}), "klingon");
   expect_error(run_attune({"generate", kWhisper, "--audio", file_, "--task", "sing"}), "sing");
+  expect_error(run_attune({"generate", kWhisper, "--audio", file_, "--temperatures", "0,-1"}), "found -1");
+  expect_error(run_attune({"generate", kWhisper, "--audio", file_, "--logprob-threshold", "nan"}), "logprob_threshold");
+  expect_error(run_attune({"generate", kWhisper, "--audio", file_, "--beams", "2", "--set", "num_return_sequences=2"}),
+               "num_return_sequences");
 }
 
 // The processed picture of tests/runtime/data/images.npz, as transformers made it, gives the same tokens.

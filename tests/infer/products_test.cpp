@@ -126,6 +126,11 @@ TEST(InferProducts, Recurrent) {
       {"(float[n,b,32] x, float[1,192,32] w, float[1,192,64] r) => (y) { y = GRU<direction = \"bidirectional\">(x, w, "
        "r) }",
        "invalid: node of 'y' (GRU): directions and the first size of W must agree: 1 and 2"},
+      {"(float[n,b,32] x, float[1,192,32] w, float[1,192,64] r, float[1,b,2] s) => (y) { y = GRU<hidden_size = 64>(x, "
+       "w, r, , , s) }",
+       "invalid: node of 'y' (GRU): widths of node and state must agree: 2 and 64"},
+      {"(float[n,b,32] x, float[1,256,32] w, float[1,256,64] r, float[2,b,64] s) => (y) { y = LSTM(x, w, r, , , , s) }",
+       "invalid: node of 'y' (LSTM): directions of node and state must agree: 2 and 1"},
   });
 }
 

@@ -83,7 +83,12 @@ TEST_F(Features, OptionsOfAFolder) {
   EXPECT_TRUE(kaldi.normalize_means);
   EXPECT_FALSE(kaldi.normalize_vars);
   EXPECT_THROW(read(R"({"feature_extractor_type": "Wav2Vec2FeatureExtractor"})"), Error);
-  EXPECT_THROW(read(R"({"n_fft": "400"})"), Error);
+  EXPECT_THAT(test::error_of([&] { read(R"({"n_fft": "400"})"); }), testing::HasSubstr("config.json: n_fft: "));
+  std::filesystem::remove(folder / "preprocessor_config.json");
+  std::filesystem::create_directory(folder / "preprocessor_config.json");
+  EXPECT_THAT(test::error_of([&] { read_audio_feature_options(folder.path()); }),
+              testing::HasSubstr("config.json: expected a file, found a directory"));
+  std::filesystem::remove(folder / "preprocessor_config.json");
   EXPECT_THROW(read(R"({"hop_length": 0})"), Error);
   EXPECT_THROW(read("["), Error);
 }

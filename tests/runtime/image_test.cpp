@@ -172,6 +172,13 @@ TEST(ProcessImage, WrongConfigurations) {
     folder.write("preprocessor_config.json", text);
     EXPECT_THROW(read_image_processor(folder.path()), Error) << text;
   }
+  for (const auto& [text, name] : {std::pair(R"({"do_resize": "yes"})", "do_resize: "),
+                                   {R"({"size": [1, "2"]})", "size: "},
+                                   {R"({"crop_size": {"width": 5}, "do_resize": true})", "crop_size: "},
+                                   {R"({"image_std": ["a"]})", "image_std: "}}) {
+    folder.write("preprocessor_config.json", text);
+    EXPECT_THAT(test::error_of([&] { read_image_processor(folder.path()); }), testing::HasSubstr(name));
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -147,7 +148,15 @@ TEST(Transcriber, WrongOptions) {
   o.prompt = std::string(200, 'a');  // the decoder has 64 positions
   EXPECT_THROW(transcriber.transcribe(sound, o), Error);
   o = transcriber.defaults();
-  o.temperatures = {};
+  for (const std::vector<float>& wrong : {std::vector<float>{}, {-1.0F}, {0.0F, NAN}, {INFINITY}}) {
+    o.temperatures = wrong;
+    EXPECT_THROW(transcriber.transcribe(sound, o), Error);
+  }
+  o = transcriber.defaults();
+  o.compression_ratio_threshold = NAN;
+  EXPECT_THROW(transcriber.transcribe(sound, o), Error);
+  o = transcriber.defaults();
+  o.generation.num_return_sequences = 2;
   EXPECT_THROW(transcriber.transcribe(sound, o), Error);
   o = transcriber.defaults();
   o.timestamps = true;
