@@ -97,6 +97,14 @@ TEST(InputsStay, OfGenerate) {
   expect_kept(request, {"generate", g.model, "--request", request, "--alignment", request});
 }
 
+TEST(InputsStay, OfDiagnose) {
+  const Generation g;
+  g.folder.write("x.json", "text\n");
+  const std::string input = (g.folder / "x.json").string();
+  for (const std::string& picture : {input, g.model + "/config.json"})
+    expect_kept(picture, {"diagnose", g.model, "--input", input, "--picture", picture});
+}
+
 TEST(InputsStay, OtherFilesOfTheFolderAreReplaced) {
   const Generation g;
   const std::string picture = g.model + "/a.json";
