@@ -1,8 +1,8 @@
 // Byte-pair encoding: the pair of neighbours that was merged first in training is merged first.
-#include <algorithm>
-#include <map>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <queue>
 
 #include "graph/error.h"
 #include "runtime/text/subword_model.h"
@@ -49,22 +49,8 @@ class Bpe : public SubwordModel {
     if (ignore_merges_) {
       if (const auto it = vocabulary_.find(word); it != vocabulary_.end()) return ids.push_back(it->second);
     }
-    std::vector<int64_t> symbols = characters(word);
-    for (;;) {
-      size_t best = symbols.size();
-      const Merge* merge = nullptr;
-      for (size_t i = 0; i + 1 < symbols.size(); ++i) {
-        const auto it = merges_.find({symbols[i], symbols[i + 1]});
-        if (it != merges_.end() && (!merge || it->second.rank < merge->rank)) {
-          merge = &it->second;
-          best = i;
-        }
-      }
-      if (!merge) break;
-      symbols[best] = merge->id;
-      symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(best) + 1);
-    }
-    ids.insert(ids.end(), symbols.begin(), symbols.end());
+    for (const Symbol& s : merged(characters(word)))
+      if (s.id >= 0) ids.push_back(s.id);
   }
 
  private:
@@ -72,6 +58,54 @@ class Bpe : public SubwordModel {
     int rank;
     int64_t id;
   };
+  // A list within a vector: neighbours by their places.
+  struct Symbol {
+    int64_t id;  // negative: merged into the one before
+    size_t previous, next;
+  };
+  static constexpr size_t kNone = std::numeric_limits<size_t>::max();
+  // What may be merged with its next neighbour.
+  struct Candidate {
+    Merge merge;
+    size_t at;
+    // Of equal ranks the first.
+    bool operator<(const Candidate& c) const {
+      return merge.rank != c.merge.rank ? merge.rank > c.merge.rank : at > c.at;
+    }
+  };
+
+  std::vector<Symbol> merged(const std::vector<int64_t>& characters) const {
+    const size_t count = characters.size();
+    std::vector<Symbol> symbols;
+    symbols.reserve(count);
+    for (size_t i = 0; i < count; ++i)
+      symbols.push_back({characters[i], i > 0 ? i - 1 : kNone, i + 1 < count ? i + 1 : kNone});
+    const auto merge_at = [&](size_t at) -> const Merge* {
+      if (at == kNone || symbols[at].id < 0 || symbols[at].next == kNone) return nullptr;
+      const auto it = merges_.find({symbols[at].id, symbols[symbols[at].next].id});
+      return it == merges_.end() ? nullptr : &it->second;
+    };
+    std::priority_queue<Candidate> candidates;
+    const auto push = [&](size_t at) {
+      if (const Merge* m = merge_at(at)) candidates.push({*m, at});
+    };
+    for (size_t i = 0; i < count; ++i) push(i);
+    while (!candidates.empty()) {
+      const auto [merge, at] = candidates.top();
+      candidates.pop();
+      const Merge* now = merge_at(at);
+      if (!now || now->rank != merge.rank) continue;  // its neighbours have changed since
+      Symbol& left = symbols[at];
+      Symbol& right = symbols[left.next];
+      left.id = merge.id;
+      left.next = right.next;
+      right.id = -1;
+      if (left.next != kNone) symbols[left.next].previous = at;
+      push(left.previous);
+      push(at);
+    }
+    return symbols;
+  }
 
   std::vector<int64_t> characters(const std::string& word) const {
     std::vector<int64_t> out;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "graph/error.h"
+#include "graph/io/file_system.h"
 #include "runtime/json_fault.h"
 #include "runtime/text/tokenizer.h"
 
@@ -148,25 +149,27 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& file,
 
 Tokenizers find_tokenizers(const std::filesystem::path& folder, int64_t end_id) {
   namespace fs = std::filesystem;
-  Tokenizers t;
-  if (fs::exists(folder / "tokenizer.json")) {
-    t.source = t.target = load_tokenizer_json(folder / "tokenizer.json");
+  return io(folder, [&] {
+    Tokenizers t;
+    if (fs::exists(folder / "tokenizer.json")) {
+      t.source = t.target = load_tokenizer_json(folder / "tokenizer.json");
+      return t;
+    }
+    const fs::path vocabulary = fs::exists(folder / "vocab.json") ? folder / "vocab.json" : fs::path();
+    fs::path source;
+    for (const char* name : {"source.spm", "spiece.model", "sentencepiece.bpe.model"})
+      if (source.empty() && fs::exists(folder / name)) source = folder / name;
+    if (source.empty() && fs::is_directory(folder))
+      for (const auto& entry : fs::directory_iterator(folder))
+        if (entry.path().extension() == ".spm" && entry.path().filename() != "target.spm") source = entry.path();
+    if (source.empty()) return t;
+    auto loaded = within(source.string(), [&] { return std::make_unique<SentencePiece>(source, vocabulary, end_id); });
+    if (!vocabulary.empty()) read_languages(folder, *loaded);
+    t.source = std::move(loaded);
+    t.target =
+        fs::exists(folder / "target.spm") ? load_sentencepiece(folder / "target.spm", vocabulary, end_id) : t.source;
     return t;
-  }
-  const fs::path vocabulary = fs::exists(folder / "vocab.json") ? folder / "vocab.json" : fs::path();
-  fs::path source;
-  for (const char* name : {"source.spm", "spiece.model", "sentencepiece.bpe.model"})
-    if (source.empty() && fs::exists(folder / name)) source = folder / name;
-  if (source.empty() && fs::is_directory(folder))
-    for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.path().extension() == ".spm" && entry.path().filename() != "target.spm") source = entry.path();
-  if (source.empty()) return t;
-  auto loaded = within(source.string(), [&] { return std::make_unique<SentencePiece>(source, vocabulary, end_id); });
-  if (!vocabulary.empty()) read_languages(folder, *loaded);
-  t.source = std::move(loaded);
-  t.target =
-      fs::exists(folder / "target.spm") ? load_sentencepiece(folder / "target.spm", vocabulary, end_id) : t.source;
-  return t;
+  });
 }
 
 }  // namespace attune

@@ -39,7 +39,7 @@ const json& part(const json& j, const char* name) {
   return it == j.end() ? kNull : *it;
 }
 
-Frame post_processor(const json& j, const Vocabulary& vocabulary) {
+Frame post_processor(const json& j) {
   Frame f;
   if (j.is_null()) return f;
   const std::string type = j.at("type");
@@ -59,7 +59,7 @@ Frame post_processor(const json& j, const Vocabulary& vocabulary) {
     f.after.push_back(j.at("sep").at(1).get<int64_t>());
   } else if (type == "Sequence") {
     for (const json& part : j.at("processors")) {
-      const Frame inner = post_processor(part, vocabulary);
+      const Frame inner = post_processor(part);
       f.before.insert(f.before.begin(), inner.before.begin(), inner.before.end());
       f.after.insert(f.after.end(), inner.after.begin(), inner.after.end());
     }
@@ -76,7 +76,7 @@ class TokenizerJson : public Tokenizer {
         pre_tokenizer_(make_pre_tokenizer(part(j, "pre_tokenizer"))),
         model_(make_subword_model(j.at("model"))),
         decoder_(make_token_decoder(part(j, "decoder"))),
-        frame_(post_processor(part(j, "post_processor"), model_->vocabulary())) {
+        frame_(post_processor(part(j, "post_processor"))) {
     for (const auto& [piece, id] : model_->vocabulary()) pieces_[id] = piece;
     for (const json& t : j.value("added_tokens", json::array())) {
       AddedToken a{t.at("id").get<int64_t>(),    t.at("content"),          t.value("special", false),
@@ -118,11 +118,7 @@ class TokenizerJson : public Tokenizer {
     std::vector<std::string> tokens;
     for (const int64_t id : ids)
       if (const auto it = pieces_.find(id); it != pieces_.end() && !special_.contains(id)) tokens.push_back(it->second);
-    std::string out;
-    if (decoder_) {
-      for (const std::string& t : decoder_->run(std::move(tokens))) out += t;
-      return out;
-    }
+    if (decoder_) return decoded(std::move(tokens));
     return fmt::format("{}", fmt::join(tokens, " "));
   }
 
@@ -130,10 +126,9 @@ class TokenizerJson : public Tokenizer {
     const auto it = pieces_.find(id);
     if (it == pieces_.end()) return fmt::format("<{}>", id);
     if (special_.contains(id) || !decoder_) return it->second;
-    // A leading blank is lost where a piece is decoded as the first: put one before it.
-    const auto alone = decoder_->run({it->second});
-    std::string text;
-    for (const std::string& t : alone) text += t;
+    // Decoders change what comes first (a leading blank goes): it is read behind something else.
+    const std::string before = "a", both = decoded({before, it->second});
+    const std::string text = both.starts_with(before) ? both.substr(before.size()) : decoded({it->second});
     return text.empty() ? it->second : text;
   }
 
@@ -144,7 +139,40 @@ class TokenizerJson : public Tokenizer {
     bool at_start = false;
   };
 
-  // The added tokens in `text`, leftmost first and of those the longest, and what lies between them.
+  std::string decoded(std::vector<std::string> tokens) const {
+    return fmt::format("{}", fmt::join(decoder_->run(std::move(tokens)), ""));
+  }
+
+  // Finds added tokens from left to right, of those at one place the longest.
+  class AddedTokenSearch {
+   public:
+    AddedTokenSearch(const std::string& text, const std::vector<AddedToken>& tokens)
+        : text_(text), tokens_(tokens), next_(tokens.size(), 0) {}
+
+    // The first at or behind `at`, and where it begins; null if there is none. `at` never decreases.
+    std::pair<const AddedToken*, size_t> find(size_t at) {
+      std::pair<const AddedToken*, size_t> found{nullptr, std::string::npos};
+      for (size_t i = 0; i < tokens_.size(); ++i) {
+        const AddedToken& t = tokens_[i];
+        if (next_[i] == std::string::npos) continue;
+        if (!searched_ || next_[i] < at) next_[i] = text_.find(t.content, at);
+        if (next_[i] == std::string::npos) continue;
+        if (next_[i] < found.second || (next_[i] == found.second && t.content.size() > found.first->content.size()))
+          found = {&t, next_[i]};
+      }
+      searched_ = true;
+      return found;
+    }
+
+   private:
+    const std::string& text_;
+    const std::vector<AddedToken>& tokens_;
+    std::vector<size_t> next_;  // of each token
+    bool searched_ = false;
+  };
+
+  // The added tokens in `text` and what lies between them. One that must stand alone and doesn't hides what else lies
+  // in its characters, as in the original.
   static std::vector<Segment> split_added(const std::string& text, const std::vector<AddedToken>& tokens,
                                           bool at_start) {
     std::vector<Segment> out;
@@ -152,39 +180,43 @@ class TokenizerJson : public Tokenizer {
     const auto plain = [&](size_t end) {
       if (end > from) out.push_back({nullptr, text.substr(from, end - from), at_start && from == 0});
     };
-    size_t at = 0;
-    while (at < text.size() && !tokens.empty()) {
-      size_t begin = std::string::npos;
-      const AddedToken* found = nullptr;
-      for (const AddedToken& t : tokens) {
-        const size_t p = text.find(t.content, at);
-        if (p == std::string::npos || (t.single_word && !stands_alone(text, p, p + t.content.size()))) continue;
-        if (p < begin || (p == begin && t.content.size() > found->content.size())) {
-          begin = p;
-          found = &t;
-        }
-      }
+    AddedTokenSearch search(text, tokens);
+    for (size_t at = 0;;) {
+      const auto [found, begin] = search.find(at);
       if (!found) break;
-      size_t end = begin + found->content.size();
+      size_t end = at = begin + found->content.size();
+      if (found->single_word && !stands_alone(text, begin, end)) continue;
       size_t left = begin;
       if (found->strip_left)
-        while (left > from && is_blank(text[left - 1])) --left;
+        while (left > from && unicode::is_whitespace(character_before(text, left))) left = start_before(text, left);
       if (found->strip_right)
-        while (end < text.size() && is_blank(text[end])) ++end;
+        while (end < text.size() && unicode::is_whitespace(character_at(text, end)))
+          end += unicode::encode(character_at(text, end)).size();
       plain(left);
       out.push_back({found, {}, false});
-      from = at = end;
+      from = end;
     }
     plain(text.size());
     return out;
   }
 
-  static bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+  // Where the character before `at` begins. Text is UTF-8.
+  static size_t start_before(const std::string& text, size_t at) {
+    do --at;
+    while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0u) == 0x80u);
+    return at;
+  }
+  static char32_t character_at(const std::string& text, size_t at) {
+    constexpr size_t kLongest = 4;
+    return unicode::decode(std::string_view(text).substr(at, kLongest)).front();
+  }
+  static char32_t character_before(const std::string& text, size_t at) {
+    return character_at(text, start_before(text, at));
+  }
 
   static bool stands_alone(const std::string& text, size_t begin, size_t end) {
-    const std::u32string before = unicode::decode(std::string_view(text).substr(0, begin));
-    const std::u32string after = unicode::decode(std::string_view(text).substr(end));
-    return (before.empty() || !unicode::is_word(before.back())) && (after.empty() || !unicode::is_word(after.front()));
+    return (begin == 0 || !unicode::is_word(character_before(text, begin))) &&
+           (end == text.size() || !unicode::is_word(character_at(text, end)));
   }
 
   std::unique_ptr<Normalizer> normalizer_;

@@ -73,22 +73,27 @@ class Unigram : public SubwordModel {
   // Pieces from the end; neighbouring unknown characters are one unknown piece.
   template <class F>
   void emit(const std::string& word, F step, std::vector<int64_t>& ids) const {
-    std::vector<std::pair<std::string, std::optional<int64_t>>> pieces;
+    struct Piece {
+      size_t from, end;
+      std::optional<int64_t> id;
+    };
+    std::vector<Piece> pieces;
     for (size_t end = word.size(); end > 0;) {
       const auto [from, id] = step(end);
-      if (!id && !pieces.empty() && !pieces.back().second) {
-        pieces.back().first.insert(0, word, from, end - from);
+      if (!id && !pieces.empty() && !pieces.back().id) {
+        pieces.back().from = from;
       } else {
-        pieces.emplace_back(word.substr(from, end - from), id);
+        pieces.push_back({from, end, id});
       }
       end = from;
     }
     std::reverse(pieces.begin(), pieces.end());
-    for (const auto& [piece, id] : pieces) {
+    for (const auto& [from, end, id] : pieces) {
       if (id) {
         ids.push_back(*id);
         continue;
       }
+      const std::string piece = word.substr(from, end - from);
       std::vector<int64_t> bytes;
       if (byte_fallback_)
         for (const char c : piece)

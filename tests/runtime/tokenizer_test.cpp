@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -146,6 +147,64 @@ TEST(TokenizerJson, AnAddedTokenThatNormalisesToNothingIsNowhere) {
     "added_tokens": [{"id": 2, "content": " ", "normalized": true}],
     "model": {"type": "WordLevel", "vocab": {"a": 0, "<unk>": 1}, "unk_token": "<unk>"}})";
   EXPECT_EQ(load_tokenizer_json(folder.path() / "tokenizer.json")->encode("a"), std::vector<int64_t>{0});
+}
+
+// What tokenizers 0.22 gives with the same file, one a line: text, ids.
+TEST(TokenizerJson, AddedTokensThatMustStandAlone) {
+  const test::TemporaryFolder folder;
+  std::ofstream(folder.path() / "tokenizer.json") << R"({"pre_tokenizer": {"type": "WhitespaceSplit"}, "added_tokens": [
+      {"id": 3, "content": "cat", "single_word": true}, {"id": 4, "content": "at"},
+      {"id": 5, "content": "<l>", "lstrip": true, "rstrip": true}],
+    "model": {"type": "WordLevel", "vocab": {"<unk>": 0, "concat": 1, "x": 2}, "unk_token": "<unk>"}})";
+  const auto tokenizer = load_tokenizer_json(folder.path() / "tokenizer.json");
+  for (const auto& [text, ids] : std::vector<std::pair<std::string, std::vector<int64_t>>>{
+           {"concat cat x", {1, 3, 2}},
+           {"cat x", {3, 2}},
+           {"concat", {1}},  // the longer one hides "at"
+           {"cats at x", {0, 4, 2}},
+           {"x-cat", {0, 3}},
+           {"\u00e9cat cat", {0, 3}},
+           {"catcat cat", {0, 3}},
+           {"x <l> x", {2, 5, 2}},
+           {"x\u00a0<l>\u2003x", {2, 5, 2}},
+           {"x <l> <l>x", {2, 5, 5, 2}},
+           {"cat <l>cat", {3, 5, 3}},
+       })
+    EXPECT_EQ(tokenizer->encode(text), ids) << text;
+}
+
+TEST(TokenizerJson, PiecesReadAsTheyDoWithinText) {
+  for (const char* name : {"unigram_t5", "bpe_byte_level", "bpe_byte_fallback"}) {
+    const auto tokenizer = load_tokenizer_json(kFixtures / (std::string(name) + ".json"));
+    const auto ids = tokenizer->encode("hello small world");
+    std::string text;
+    for (const int64_t id : ids)
+      if (!tokenizer->decode(std::vector<int64_t>{id, id}).empty()) text += tokenizer->piece(id);
+    text.erase(0, text.find_first_not_of(' '));
+    EXPECT_EQ(text, tokenizer->decode(ids)) << name;
+  }
+  const test::TemporaryFolder folder;
+  std::ofstream(folder.path() / "tokenizer.json")
+      << R"({"decoder": {"type": "Metaspace"}, "model": {"type": "WordLevel",
+    "vocab": {"<unk>": 0, "\u2581the": 1, "s": 2}, "unk_token": "<unk>"}})";
+  const auto tokenizer = load_tokenizer_json(folder.path() / "tokenizer.json");
+  EXPECT_EQ(tokenizer->piece(1), " the");
+  EXPECT_EQ(tokenizer->piece(2), "s");
+}
+
+// Time and memory of a heap: twenty thousand letters took half a second, and a million would take minutes.
+TEST(TokenizerJson, LongWordsAreMergedInTime) {
+  const test::TemporaryFolder folder;
+  std::ofstream(folder.path() / "tokenizer.json") << R"({"model": {"type": "BPE", "merges": ["a b", "ab a", "b a"],
+    "vocab": {"a": 0, "b": 1, "ab": 2, "aba": 3, "ba": 4}}})";
+  const auto tokenizer = load_tokenizer_json(folder.path() / "tokenizer.json");
+  constexpr size_t kPairs = 500000;
+  std::string word;
+  for (size_t i = 0; i < kPairs; ++i) word += "ab";
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(tokenizer->encode(word), std::vector<int64_t>(kPairs, 2));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_EQ(tokenizer->encode("ababaab"), (std::vector<int64_t>{2, 3, 2}));
 }
 
 }  // namespace
