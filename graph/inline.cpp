@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "graph/constant_node.h"
@@ -113,9 +115,75 @@ class Inliner {
   ValueMap values_;
 };
 
+size_t count_nodes(const Graph& graph) {
+  size_t count = 0;
+  graph.for_each_node([&](Node&) { ++count; });
+  return count;
+}
+
+class CallInliner {
+ public:
+  CallInliner(const Model& model, const ReplaceCall& replace) : replace_(replace) {
+    size_t nodes = count_nodes(*model.graph);
+    for (const Function& f : model.functions) {
+      functions_.emplace(key(f.domain, f.name, f.overload), &f);
+      nodes += count_nodes(*f.body);
+    }
+    most_nodes_ = kAlwaysAllowed + kMostTimes * nodes;
+  }
+
+  size_t run(Graph& graph) {
+    if (!functions_.empty()) visit(graph, 0);
+    return calls_;
+  }
+
+ private:
+  static constexpr size_t kAlwaysAllowed = 20'000, kMostTimes = 100;
+  static constexpr int kMaxDepth = 200;  // of calls; bodies of control flow nest with them
+
+  static std::string key(std::string_view domain, std::string_view name, std::string_view overload) {
+    return fmt::format("{}\n{}\n{}", domain, name, overload);
+  }
+
+  void visit(Graph& graph, int depth) {
+    for (Node* node : graph.topological_order()) visit(node, depth);
+  }
+
+  void visit(Node* node, int depth) {
+    const auto it = functions_.find(key(node->domain(), node->type(), node->overload));
+    if (it == functions_.end()) {
+      for (Graph* body : node->subgraphs()) visit(*body, depth);
+      return;
+    }
+    if (depth == kMaxDepth)
+      throw Error(Error::Kind::kInvalidModel,
+                  fmt::format("{}: functions call each other without end, or more than {} deep", node->label(), depth));
+    ++calls_;
+    const std::vector<Node*> inlined = replace_(node, *it->second);
+    for (const Node* n : inlined) {
+      ++nodes_;
+      for (const Graph* body : n->subgraphs()) nodes_ += count_nodes(*body);
+    }
+    if (nodes_ > most_nodes_)
+      throw Error(
+          Error::Kind::kLimit,
+          fmt::format("the calls of functions become more than {} nodes, which the model's size doesn't explain",
+                      most_nodes_));
+    for (Node* n : inlined) visit(n, depth + 1);
+  }
+
+  const ReplaceCall& replace_;
+  std::unordered_map<std::string, const Function*> functions_;
+  size_t most_nodes_ = 0, nodes_ = 0, calls_ = 0;
+};
+
 }  // namespace
 
 std::vector<Node*> inline_function(Node* call, const Function& function) { return Inliner(call, function).run(); }
+
+size_t inline_calls(Graph& graph, const Model& model, const ReplaceCall& replace) {
+  return CallInliner(model, replace).run(graph);
+}
 
 void forget_types(const Graph& body) {
   for (Value* v : body.inputs()) v->set_type(ValueType());

@@ -68,18 +68,10 @@ int64_t PreparedGraph::opset(const Node& node) const {
 }
 
 bool PreparedGraph::inline_model_functions(const Model& model) {
-  bool changed = false;
-  for (bool again = !model.functions.empty(); again;) {
-    again = false;
-    for (Node* node : all_nodes(*graph_)) {
-      const Function* function = model.find_function(node->domain(), node->type(), node->overload);
-      if (!function) continue;
-      replace(node, *function, fmt::format("{}.{}.{}", function->domain, function->name, function->overload));
-      again = changed = true;
-      break;  // a body of the replaced node may hold nodes of the list
-    }
-  }
-  return changed;
+  const auto inlined = inline_calls(*graph_, model, [&](Node* call, const Function& f) {
+    return replace(call, f, fmt::format("{}.{}.{}", f.domain, f.name, f.overload));
+  });
+  return inlined > 0;
 }
 
 bool PreparedGraph::expand_schema_functions() {
@@ -100,7 +92,7 @@ bool PreparedGraph::expand_schema_functions() {
   return !found.empty();
 }
 
-void PreparedGraph::replace(Node* call, const Function& function, const std::string& key) {
+std::vector<Node*> PreparedGraph::replace(Node* call, const Function& function, const std::string& key) {
   const auto it = origins_.find(call);
   const std::shared_ptr<const Origin> outer = it == origins_.end() ? nullptr : it->second;
   for (const Origin* o = outer.get(); o; o = o->outer.get())
@@ -112,10 +104,12 @@ void PreparedGraph::replace(Node* call, const Function& function, const std::str
   const auto forget = [&](Node& n) { origins_.erase(&n); };
   for (Graph* body : call->subgraphs()) body->for_each_node(forget);
   forget(*call);
-  for (Node* node : inline_function(call, function)) {
+  std::vector<Node*> nodes = inline_function(call, function);
+  for (Node* node : nodes) {
     origins_[node] = origin;
     for (Graph* body : node->subgraphs()) body->for_each_node([&](Node& inner) { origins_[&inner] = origin; });
   }
+  return nodes;
 }
 
 void PreparedGraph::widen() {

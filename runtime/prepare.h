@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "graph/graph.h"
 
@@ -38,7 +39,7 @@ class PreparedGraph {
   const OpsetImports& opsets(const Node& node) const;
   bool inline_model_functions(const Model& model);
   bool expand_schema_functions();
-  void replace(Node* call, const Function& function, const std::string& key);
+  std::vector<Node*> replace(Node* call, const Function& function, const std::string& key);
   void widen();
   void split_attentions(Graph& graph, std::unordered_set<const Value*> fixed);
   void join_products();
