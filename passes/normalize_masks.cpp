@@ -76,6 +76,23 @@ pattern::Rule folded_mask() {
           }};
 }
 
+// A mask of all heads plus one that was folded with them (nn.MultiheadAttention's two masks): added before it is
+// folded.
+pattern::Rule sum_with_folded_mask() {
+  Pat folded = Op("Reshape", "folded").shared()(any("mask"), any());
+  return {"normalize_folded_mask", Op("Add")(any("of all"), folded), [](const Match& m, Builder& b) -> Outcome {
+            const Dims *mask = dims(m["mask"]), *folded = dims(m["folded"]), *all = dims(m["of all"]);
+            const bool folds = mask && folded && all && mask->size() == 4 && folded->size() == 3 &&
+                               (*mask)[2] == (*folded)[1] && (*mask)[3] == (*folded)[2] &&
+                               (all->size() == 2 || (all->size() == 3 && (*all)[0].is(1)));
+            if (!folds) return m.refuse("of all", "is no mask of all heads beside a folded one");
+            Value* sum = b.op("Add", {m["of all"], m["mask"]});
+            Value* heads = b.op("Slice", {b.op("Shape", {m["folded"]}), b.integers({0}), b.integers({1})});
+            Value* sizes = b.op("Slice", {b.op("Shape", {sum}), b.integers({2}), b.integers({4})});
+            return b.op("Reshape", {sum, b.op("Concat", {heads, sizes}, {{"axis", int64_t{0}}})});
+          }};
+}
+
 // x m + f (1 - m), with m of 0 and 1  =  Where(m, x, f)
 pattern::Rule multiplied_mask(bool subtracted) {
   Pat kept = Op("Mul", "kept")(any("scores"), any("mask"));
@@ -136,6 +153,7 @@ namespace rules {
 
 std::vector<pattern::Rule> mask_forms() {
   return {folded_mask(),
+          sum_with_folded_mask(),
           multiplied_mask(false),
           multiplied_mask(true),
           shifted_mask("Add", false),
