@@ -93,7 +93,8 @@ TEST_P(UnknownShapes, AreNotGuessed) {
           result.opset_imports.try_emplace("ai.attune", 1);
           result.graph->sort();
           const Verification verification = verify(source, result);
-          EXPECT_TRUE(verification.passed() || verification.compared == 0) << verification.largest_relative;
+          const auto draws = [&] { return !verify(source, source).passed(); };  // it differs from itself
+          EXPECT_TRUE(verification.passed() || verification.compared == 0 || draws()) << verification.largest_relative;
         } catch (const Error& e) {
           const bool rank_is_known = what == Unknown::kSizes || n->is("Einsum");
           if (!rewritten || (!rank_is_known && runs(source))) ADD_FAILURE() << e.what();
