@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "graph/io/file_system.h"
 #include "graph/io/reader.h"
 #include "ops/portable.h"
 #include "runtime/decoder.h"
@@ -29,7 +30,9 @@ double milliseconds(Clock::time_point from) {
 
 std::filesystem::path configuration_folder(const std::filesystem::path& folder) {
   const auto there = [](const std::filesystem::path& f) {
-    return std::filesystem::exists(f / "generation_config.json") || std::filesystem::exists(f / "config.json");
+    return io(f, [&] {
+      return std::filesystem::exists(f / "generation_config.json") || std::filesystem::exists(f / "config.json");
+    });
   };
   return !there(folder) && there(folder / "..") ? folder / ".." : folder;
 }
@@ -38,12 +41,14 @@ std::filesystem::path configuration_folder(const std::filesystem::path& folder) 
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder,
                                                 const std::filesystem::path& cache) {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::filesystem::path& p = entry.path();
-    const bool hidden = p.filename().string().starts_with('.');
-    if (entry.is_regular_file() && !hidden && p.extension() != ".json" && p.extension() != cache.extension())
-      files.push_back(p);
-  }
+  io(folder, [&] {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      const std::filesystem::path& p = entry.path();
+      const bool hidden = p.filename().string().starts_with('.');
+      if (entry.is_regular_file() && !hidden && p.extension() != ".json" && p.extension() != cache.extension())
+        files.push_back(p);
+    }
+  });
   std::sort(files.begin(), files.end());
   return files;
 }

@@ -102,7 +102,8 @@ std::string Profile::chrome_trace() const {
                      {"dur", e.microseconds()},
                      {"args", {{"implementation", e.implementation}, {"bytes", e.bytes}, {"flops", e.flops()}}}});
   }
-  return nlohmann::json{{"traceEvents", trace}, {"displayTimeUnit", "ms"}}.dump();
+  return nlohmann::json{{"traceEvents", trace}, {"displayTimeUnit", "ms"}}.dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace attune

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/error.h"
+#include "graph/io/file_system.h"
 #include "graph/io/npy.h"
 #include "ops/kernel.h"
 
@@ -118,7 +119,7 @@ bool plain(const Node& product) {
 
 std::optional<Shortlist> Shortlist::load(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "shortlist.npz";
-  if (!std::filesystem::exists(file)) return std::nullopt;
+  if (!io(file, [&] { return std::filesystem::exists(file); })) return std::nullopt;
   return within(
       [&] { return file.string(); },
       [&] {

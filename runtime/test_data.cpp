@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "graph/io/file_system.h"
 #include "graph/io/reader.h"
 #include "runtime/json_fault.h"
 
@@ -46,6 +47,25 @@ TensorMap read_inputs(const Plan& plan, const fs::path& set) {
   return inputs;
 }
 
+void compare_outputs(const Plan& plan, const TensorMap& found, const fs::path& set, Tolerance tolerance,
+                     std::vector<OutputComparison>& results) {
+  const size_t before = results.size();
+  const auto file = [&](size_t i) { return set / fmt::format("output_{}.pb", i); };
+  for (size_t i = 0; i < plan.outputs().size(); ++i) {
+    const Plan::Port& port = plan.outputs()[i];
+    if (!fs::exists(file(i))) continue;
+    const Datum expected = read_tensor_file(file(i), port.type);
+    results.push_back({set.filename().string(), port.name,
+                       compare(expected, found.at(port.name), tolerance_for(expected, tolerance))});
+  }
+  if (fs::exists(file(plan.outputs().size())))
+    throw Error(Error::Kind::kInvalidArgument,
+                fmt::format("there is an {}, and the model has {} outputs",
+                            file(plan.outputs().size()).filename().string(), plan.outputs().size()));
+  if (results.size() == before)
+    throw Error(Error::Kind::kInvalidArgument, "it has no output_*.pb: there is nothing to compare with");
+}
+
 }  // namespace
 
 Tolerance read_tolerance(const fs::path& folder) {
@@ -65,26 +85,18 @@ Tolerance read_tolerance(const fs::path& folder) {
 
 std::vector<OutputComparison> run_test_data(const Model& model, const fs::path& folder, const SessionOptions& options) {
   return within(folder.string(), [&] {
-    const Tolerance tolerance = read_tolerance(folder);
-    const auto sets = data_sets(folder);
-    const auto plan = Plan::compile(model);
-    Session session(plan, options);
-    std::vector<OutputComparison> results;
-    for (const fs::path& set : sets) {
-      const std::string name = set.filename().string();
-      within(name, [&] {
-        const TensorMap found = session.run(read_inputs(*plan, set));
-        for (size_t i = 0; i < plan->outputs().size(); ++i) {
-          const Plan::Port& port = plan->outputs()[i];
-          const fs::path file = set / fmt::format("output_{}.pb", i);
-          if (!fs::exists(file)) continue;
-          const Datum expected = read_tensor_file(file, port.type);
-          results.push_back(
-              {name, port.name, compare(expected, found.at(port.name), tolerance_for(expected, tolerance))});
-        }
-      });
-    }
-    return results;
+    return io(folder, [&] {
+      const Tolerance tolerance = read_tolerance(folder);
+      const auto sets = data_sets(folder);
+      const auto plan = Plan::compile(model);
+      Session session(plan, options);
+      std::vector<OutputComparison> results;
+      for (const fs::path& set : sets) {
+        within(set.filename().string(),
+               [&] { compare_outputs(*plan, session.run(read_inputs(*plan, set)), set, tolerance, results); });
+      }
+      return results;
+    });
   });
 }
 

@@ -21,7 +21,8 @@ struct OutputComparison {
 // The tolerance of the folder, or the default. Throws Error(kInvalidArgument) for a file that isn't such.
 Tolerance read_tolerance(const std::filesystem::path& folder);
 // Runs `model` on each data set of `folder` and compares each output that there is a file for.
-// Throws Error where there is no data set, a file can't be read, or the model can't be run.
+// Throws Error where there is no data set, one has no file of an output, a file can't be read, or the model can't be
+// run.
 std::vector<OutputComparison> run_test_data(const Model& model, const std::filesystem::path& folder,
                                             const SessionOptions& options = {});
 

@@ -316,8 +316,7 @@ bool types_are_known(const Graph& graph) {
 bool has_halves(const Graph& graph) {
   const auto in_graph = [](const Graph& g) {
     return std::any_of(g.inputs().begin(), g.inputs().end(), [](const Value* v) { return is_half(v); }) ||
-           std::any_of(g.constants().begin(), g.constants().end(),
-                       [](const auto& v) { return is_half(v->constant()->type()); });
+           std::any_of(g.constants().begin(), g.constants().end(), [](const auto& v) { return is_half(v.get()); });
   };
   bool found = in_graph(graph);
   graph.for_each_node([&](const Node& node) {

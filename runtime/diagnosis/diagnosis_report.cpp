@@ -189,7 +189,7 @@ std::string diagnosis_json(const Diagnosis& d) {
   for (const HeadDiagnosis& h : d.heads) j["heads"].push_back(to_json(h));
   for (const OutputDiagnosis& o : d.outputs) j["outputs"].push_back(to_json(o));
   if (d.regime) j["regime"] = to_json(*d.regime);
-  return j.dump(1);
+  return j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 AlignmentPicture diagnosis_picture(const Diagnosis& d) {

@@ -251,5 +251,15 @@ TEST(Reader, MapsLargeFiles) {
   }
 }
 
+TEST(ExternalData, SaysWhichFilesItReads) {
+  const TemporaryFolder folder;
+  folder.write("w.bin", floats(4));
+  std::set<fs::path> files;
+  ReadOptions options;
+  options.external_files = &files;
+  read_model(folder.write("model.onnx", model_bytes({{"location", "w.bin"}})), options);
+  EXPECT_EQ(files, std::set<fs::path>{folder / "w.bin"});
+}
+
 }  // namespace
 }  // namespace attune

@@ -257,6 +257,11 @@ def test_errors_say_where_and_of_which_kind(tmp_path):
     with pytest.raises(attune.Error) as caught:
         attune.Model(tmp_path / "broken.onnx")
     assert caught.value.kind == "invalid_model"
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
+    save(tmp_path / "odd.onnx", [helper.make_node("NoSuchOperator", ["x"], ["y"])], ports[:1], ports[1:])
+    with pytest.raises(attune.Error, match="odd.onnx.*can't be run") as caught:
+        attune.Model(tmp_path / "odd.onnx")
+    assert caught.value.kind == "unsupported"
     with pytest.raises(attune.Error, match="object"):
         model.run({model.inputs[0].name: np.array([object()])})
 

@@ -322,5 +322,15 @@ TEST(WidenInFiles, CachesBehindCastsLeaveQueriesExact) {
   EXPECT_THAT(out.at("k").tensor().to_double(), ElementsAre(1024, 0, 0, 1024));
 }
 
+// As of a model read without its external data.
+TEST(Widen, ConstantsWithoutDataCountByTheirType) {
+  for (const bool half : {false, true}) {
+    Graph graph;
+    Value* w = graph.add_constant(Tensor(), "w");
+    w->set_type(ValueType::of(half ? DataType::kFloat16 : DataType::kFloat, Dims{4}));
+    EXPECT_EQ(has_halves(graph), half);
+  }
+}
+
 }  // namespace
 }  // namespace attune
