@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "convert/add_cache.h"
 #include "convert/alignment_weights.h"
 #include "convert/cache_type.h"
 #include "graph/error.h"
+#include "graph/io/file_system.h"
 #include "graph/io/reader.h"
 #include "graph/io/unfinished.h"
 #include "graph/io/writer.h"
@@ -29,16 +31,6 @@ namespace fs = std::filesystem;
   throw Error(kind, fmt::format("{}: {}", path.string(), what));
 }
 
-// std::filesystem calls, with their failures as Error(kIo).
-template <class F>
-decltype(auto) io(const fs::path& path, F&& f) {
-  try {
-    return f();
-  } catch (const fs::filesystem_error& e) {
-    fail(Error::Kind::kIo, path, e.code().message());
-  }
-}
-
 // A folder beside the output that goes, with all in it, unless it was renamed. It is locked while its process lives:
 // those of processes that were killed are removed by the next conversion to the same output.
 class TemporaryFolder {
@@ -46,7 +38,10 @@ class TemporaryFolder {
   explicit TemporaryFolder(const fs::path& beside) : path_(beside.string() + fmt::format("{}{}", kMark, getpid())) {
     remove_abandoned(beside);
     unfinished_.emplace(path_);
-    io(path_, [&] { fs::create_directories(path_); });
+    io(path_, [&] {
+      for (fs::path p = path_.parent_path(); !p.empty() && !fs::exists(p); p = p.parent_path()) made_.push_back(p);
+      fs::create_directories(path_);
+    });
     lock_ = open_locked(path_);
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
@@ -54,6 +49,7 @@ class TemporaryFolder {
   ~TemporaryFolder() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
+    for (const fs::path& parent : made_) fs::remove(parent, ignored);  // if it is empty
     if (lock_ >= 0) ::close(lock_);
   }
   const fs::path& path() const { return path_; }
@@ -85,6 +81,7 @@ class TemporaryFolder {
   }
 
   fs::path path_;
+  std::vector<fs::path> made_;  // folders around it that weren't there, the innermost first
   std::optional<Unfinished> unfinished_;
   int lock_ = -1;
 };
@@ -151,33 +148,41 @@ Verification compared(const Model& source, const Model& result, const VerifyOpti
   return v;
 }
 
+// Throws where the file may not be written.
+using CheckFile = std::function<void(const fs::path&)>;
+
 // One model on its way from `source` to `result`, for now in the folder `temporary`.
 class ModelConversion {
  public:
+  // Reads the model. `check_further` is asked whether a file that the caller didn't name may be written.
   ModelConversion(const fs::path& source, const fs::path& result, const fs::path& temporary,
-                  const ConvertOptions& options)
-      : source_(source), result_(result), temporary_(temporary), options_(options) {}
+                  const ConvertOptions& options, const CheckFile& check_further)
+      : source_(source), result_(result), temporary_(temporary), options_(options), check_further_(check_further) {
+    ReadOptions reading;
+    reading.external_files = &external_files_;
+    model_ = read_model(source, reading);
+  }
 
   std::vector<ConvertedModel> run() {
     ConvertedModel c;
     c.source = source_;
     c.result = result_;
-    Model model = read_model(source_);
-    read_portable(model);
-    optimize(model, c.report, options_.passes);
-    if (options_.add_cache && lacks_cache(model)) {
+    read_portable(model_);
+    optimize(model_, c.report, options_.passes);
+    if (options_.add_cache && lacks_cache(model_)) {
       try {
-        return run_cached(model, c);
+        return run_cached(c);
       } catch (const Error& e) {
         if (e.kind() != Error::Kind::kUnsupported) throw;
         c.no_cache = e.message();
       }
     }
-    finish(model, c, true);
+    finish(model_, c, true);
     std::vector<ConvertedModel> out;
     out.push_back(std::move(c));
     return out;
   }
+  const std::set<fs::path>& external_files() const { return external_files_; }
 
  private:
   // Adds weights as outputs, narrows, lowers and writes a model; compares it with the source, if it takes the same
@@ -203,15 +208,15 @@ class ModelConversion {
     if (model.opset() > opset)
       c.report.notes.push_back(
           fmt::format("opset {} became {}: the target's standard operators need it", opset, model.opset()));
-    write_model(model, written);
+    write_model(model, written, options_.writing);
     if (!compare) return;
     VerifyOptions how = options_.verification;
     if (rounds && !how.tolerance) how.tolerance = rounding_tolerance(options_, original);
     (rounds ? c.rounded : c.verification) = compared(original, read_model(written), how);
   }
 
-  std::vector<ConvertedModel> run_cached(const Model& model, ConvertedModel first) const {
-    CachedDecoder parts = add_cache(model);
+  std::vector<ConvertedModel> run_cached(ConvertedModel first) const {
+    CachedDecoder parts = add_cache(model_);
     first.no_cache = std::string();
     ConvertedModel next;
     next.source = source_;
@@ -220,11 +225,12 @@ class ModelConversion {
     if (fs::exists(with_past(source_)))
       throw Error(Error::Kind::kUnsupported,
                   fmt::format("{} is there already", with_past(source_).filename().string()));
+    check_further_(next.result);
     if (options_.verify) {
       Verification v;
-      v.tolerance = options_.verification.tolerance.value_or(default_tolerance(model));
+      v.tolerance = options_.verification.tolerance.value_or(default_tolerance(model_));
       v.compared = 1;
-      v.largest_relative = compare_steps(model, parts);
+      v.largest_relative = compare_steps(model_, parts);
       v.cases.push_back({"token by token", {}, {}, 0, v.largest_relative});
       next.verification = std::move(v);
     }
@@ -238,13 +244,10 @@ class ModelConversion {
 
   const fs::path &source_, &result_, &temporary_;
   const ConvertOptions& options_;
+  const CheckFile& check_further_;
+  Model model_;
+  std::set<fs::path> external_files_;
 };
-
-std::vector<ConvertedModel> convert_model(const fs::path& source, const fs::path& result, const fs::path& temporary,
-                                          const ConvertOptions& options) {
-  return within([&] { return source.string(); },
-                [&] { return ModelConversion(source, result, temporary, options).run(); });
-}
 
 bool passed(const std::vector<ConvertedModel>& models) {
   return std::all_of(models.begin(), models.end(), [](const ConvertedModel& m) { return m.passed(); });
@@ -273,6 +276,13 @@ void add_notes(Conversion& c, const ConvertOptions& options) {
       "no cache was added: only decoders that take tokens and the encoder's states, and no past, get one");
 }
 
+// Names beside "out/" and "out/." are made from "out".
+fs::path without_final_separator(fs::path path) {
+  while ((!path.has_filename() || path.filename() == ".") && path.has_parent_path() && path != path.parent_path())
+    path = path.parent_path();
+  return path;
+}
+
 bool inside(const fs::path& path, const fs::path& folder) {
   const fs::path p = fs::weakly_canonical(path), f = fs::weakly_canonical(folder);
   return std::mismatch(f.begin(), f.end(), p.begin(), p.end()).first == f.end();
@@ -289,6 +299,13 @@ void move_contents(const fs::path& from, const fs::path& to) {
   });
 }
 
+// Throws if `written` is the source, or a file of it.
+void check_is_not(const fs::path& written, const fs::path& source) {
+  std::error_code ignored;
+  if (fs::equivalent(source, written, ignored))
+    fail(Error::Kind::kInvalidArgument, written, "is the source, which would be lost; expected another name");
+}
+
 Conversion convert_file(const fs::path& source, const fs::path& output, const ConvertOptions& options,
                         const std::function<void(const fs::path&)>& started) {
   if (io(output, [&] { return fs::is_directory(output); }))
@@ -299,16 +316,24 @@ Conversion convert_file(const fs::path& source, const fs::path& output, const Co
   const fs::path folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
   if (!io(folder, [&] { return fs::is_directory(folder); }))
     fail(Error::Kind::kIo, folder, fs::exists(folder) ? "is not a folder" : "no such folder");
-  std::error_code ignored;
-  if (fs::equivalent(source, output, ignored))
-    fail(Error::Kind::kInvalidArgument, output, "is the source, which would be lost; expected another name");
+  check_is_not(output, source);
   const TemporaryFolder temporary(output);
   if (started) started(source);
+  const CheckFile unused = [](const fs::path& file) {
+    if (io(file, [&] { return fs::exists(file); }))
+      fail(Error::Kind::kInvalidArgument, file,
+           "is there already, and would get the steps after the first; expected another output, or to have it removed");
+  };
+  ModelConversion conversion(source, output, temporary.path(), options, unused);
   Conversion c;
-  c.models = convert_model(source, output, temporary.path(), options);
+  c.models = within(source.string(), [&] { return conversion.run(); });
   check_weights(c.models, options);
   add_notes(c, options);
   if (!passed(c.models)) return c;
+  io(temporary.path(), [&] {
+    for (const auto& entry : fs::directory_iterator(temporary.path()))
+      for (const fs::path& data : conversion.external_files()) check_is_not(folder / entry.path().filename(), data);
+  });
   move_contents(temporary.path(), folder);
   c.written = true;
   return c;
@@ -339,8 +364,10 @@ Conversion convert_folder(const fs::path& source, const fs::path& output, const 
   Conversion c;
   for (const fs::path& model : models) {
     if (started) started(model);
-    for (ConvertedModel& m : convert_model(model, output / model.filename(), temporary.path(), options))
-      c.models.push_back(std::move(m));
+    const fs::path result = output / model.filename();
+    const CheckFile any = [](const fs::path&) {};  // files of an existing folder are replaced
+    ModelConversion conversion(model, result, temporary.path(), options, any);
+    for (ConvertedModel& m : within(model.string(), [&] { return conversion.run(); })) c.models.push_back(std::move(m));
   }
   check_weights(c.models, options);
   add_notes(c, options);
@@ -364,8 +391,9 @@ void fuse(Model& model) {
   if (!fused) optimize(model, report);
 }
 
-Conversion convert(const fs::path& source, const fs::path& output, const ConvertOptions& options,
+Conversion convert(const fs::path& source, const fs::path& given_output, const ConvertOptions& options,
                    const std::function<void(const fs::path&)>& started) {
+  const fs::path output = without_final_separator(given_output);
   if (!io(source, [&] { return fs::exists(source); }))
     fail(Error::Kind::kIo, source, "there is no such file or folder");
   return io(source, [&] { return fs::is_directory(source); }) ? convert_folder(source, output, options, started)

@@ -10,6 +10,7 @@
 #include "convert/target.h"
 #include "convert/verify.h"
 #include "convert/weights.h"
+#include "graph/io/writer.h"
 #include "passes/pass.h"
 #include "passes/report.h"
 
@@ -27,6 +28,7 @@ struct ConvertOptions {
   std::optional<DataType> cache_type;  // of keys and values that decoders keep (see cache_type.h); none: as they are
   bool verify = true;
   VerifyOptions verification;
+  WriteOptions writing;
 };
 
 struct ConvertedModel {
@@ -55,8 +57,9 @@ void fuse(Model& model);
 
 // Converts one file, or every .onnx file of a folder, whose other files (configuration, tokenizer) are copied.
 // Everything is made under a temporary name beside `output` and renamed when all of it is there; files of an existing
-// folder are replaced. `started` is called with each model's path before it is converted; may be empty. Throws
-// Error(kIo), Error(kInvalidModel), Error(kInvalidArgument) (no model in the folder, output within source).
+// folder are replaced, but of a file's conversion only `output` and its data are. `started` is called with each model's
+// path before it is converted; may be empty. Throws Error(kIo), Error(kInvalidModel), Error(kInvalidArgument) (no model
+// in the folder, output within source).
 Conversion convert(const std::filesystem::path& source, const std::filesystem::path& output,
                    const ConvertOptions& options,
                    const std::function<void(const std::filesystem::path&)>& started = {});

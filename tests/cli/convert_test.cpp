@@ -169,5 +169,17 @@ TEST(Convert, WeightsOfAModelWithoutCrossAttention) {
   EXPECT_EQ(c.run({"--weights", "all,0.1"}).code, 2);
 }
 
+TEST(Convert, AFailureLeavesNothingAndNamesTheModelOnce) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "models");
+  folder.write("models/x.onnx", "no model");
+  for (const char* output : {"out/", "out/.", "out", "new/out"}) {
+    const auto outcome = run_attune({"convert", (folder / "models").string(), "-o", (folder / output).string()});
+    test::expect_error(outcome, "x.onnx: not a valid ONNX file");
+    EXPECT_EQ(outcome.err.find("x.onnx"), outcome.err.rfind("x.onnx")) << outcome.err;
+    EXPECT_EQ(folder.entries(), 1U) << output;
+  }
+}
+
 }  // namespace
 }  // namespace attune

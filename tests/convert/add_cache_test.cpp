@@ -9,6 +9,7 @@
 #include "graph/io/text.h"
 #include "graph/io/writer.h"
 #include "passes/pass.h"
+#include "tests/support/error_matchers.h"
 #include "tests/support/recorded_generation.h"
 #include "tests/support/temporary_folder.h"
 
@@ -166,6 +167,47 @@ TEST(AddCacheTo, ADecoderThatGivesKeysAndValuesHasThem) {
   const std::string output = "(float[B,T,2] y";
   text.insert(text.find(output) + output.size(), ", float[B,1,T,2] present_key, float[B,1,T,2] present_value");
   EXPECT_THAT(refusal(text), HasSubstr("it gives what the next step needs already, as output 'present_key'"));
+}
+
+// The steps after the first go to a file that nobody named.
+TEST(AddCacheTo, NoFileIsLost) {
+  const test::TemporaryFolder folder;
+  const fs::path model = models() / "marian/optimum_sdpa_op17/decoder_model.onnx";
+  write_without_present(model, folder / "dec_with_past.onnx");
+  fs::copy_file(folder / "dec_with_past.onnx", folder / "source.onnx");
+  const std::string before = test::read_file(folder / "source.onnx");
+  ConvertOptions options;
+  options.add_cache = true;
+  options.verify = false;
+  for (const char* source : {"dec_with_past.onnx", "source.onnx"}) {
+    EXPECT_THAT(test::thrown([&] { convert(folder / source, folder / "dec.onnx", options); }),
+                test::IsError(Error::Kind::kInvalidArgument, "dec_with_past.onnx: is there already"));
+    EXPECT_EQ(test::read_file(folder / "dec_with_past.onnx"), before) << source;
+    EXPECT_FALSE(fs::exists(folder / "dec.onnx"));
+  }
+  EXPECT_TRUE(convert(folder / "source.onnx", folder / "new.onnx", options).written);
+  EXPECT_TRUE(fs::exists(folder / "new_with_past.onnx"));
+}
+
+// Weights lie beside a model under a name that follows from its own, which may be that of another one's.
+TEST(Conversions, TheSourcesWeightsAreNotLost) {
+  const test::TemporaryFolder folder;
+  WriteOptions external;
+  external.external_tensor_bytes = 1;
+  external.external_threshold = 0;
+  Model m = parse_model(R"(<ir_version: 8, opset_import: ["" : 17]>
+      g (float[4] x) => (float[4] y) <float[4] w = {1, 2, 3, 4}> { y = Add (x, w) })");
+  write_model(m, folder / "out.onnx", external);
+  ASSERT_TRUE(fs::exists(folder / "out.onnx.data"));
+  fs::rename(folder / "out.onnx", folder / "old.onnx");
+  const std::string before = test::read_file(folder / "out.onnx.data");
+  ConvertOptions options;
+  options.writing = external;
+  EXPECT_THAT(test::thrown([&] { convert(folder / "old.onnx", folder / "out.onnx", options); }),
+              test::IsError(Error::Kind::kInvalidArgument, "out.onnx.data: is the source"));
+  EXPECT_EQ(test::read_file(folder / "out.onnx.data"), before);
+  EXPECT_EQ(folder.entries(), 2U);
+  EXPECT_TRUE(convert(folder / "old.onnx", folder / "other.onnx", options).written);
 }
 
 // Keys of one part of the sequence stand in front of those of another, as if they were a past.
