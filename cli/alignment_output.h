@@ -32,8 +32,7 @@ struct AlignmentOutput {
             const Tokenizers& tokenizers, const std::vector<std::string>& titles) const;
   // The picture of source `index`.
   void draw(const AlignmentPicture& picture, size_t index) const;
-
- private:
+  // --alignment-layers and --alignment-heads.
   HeadSelection selection() const;
 };
 

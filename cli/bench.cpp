@@ -30,9 +30,11 @@ struct Options {
 
 // The first `batch` sources, from the start again when they run out.
 TensorMap repeat(TensorMap inputs, int64_t batch) {
-  if (batch <= 0) return inputs;
   for (auto& [name, datum] : inputs) {
     const Tensor& t = datum.tensor();
+    if (t.rank() == 0 || t.dim(0) == 0)
+      invalid(fmt::format("{}: expected sources along the first axis, got shape {}", name, t.shape().to_string()));
+    if (batch <= 0) continue;
     std::vector<int32_t> rows;
     for (int64_t i = 0; i < batch; ++i) rows.push_back(static_cast<int32_t>(i % t.dim(0)));
     datum = gather_rows(t, rows, nullptr);
@@ -111,7 +113,8 @@ Action add_bench(CLI::App& command) {
   command.add_option("--source-ids", o->ids, "Token ids: .npy (sources, length), or text with one source a line");
   command.add_option("--source-features", o->features, "The encoder's only input: .npy");
   command.add_option("--new", o->new_tokens, "Tokens to decode, exactly")->check(at_least(1))->capture_default_str();
-  command.add_option("--batch", o->batch, "Sources, repeated from the file; 0: those of the file")->check(at_least(0));
+  command.add_option("--batch", o->batch, "Sources, repeated from the file; 0: those of the file")
+      ->check(CLI::Range(size_t{0}, kMostTogether));
   command.add_option("--beams", o->beams, "Beams (1: greedy)")->check(at_least(1))->capture_default_str();
   command
       .add_option("--alignment-layers", o->alignment_layers,

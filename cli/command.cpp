@@ -25,6 +25,10 @@ void print_line(std::string_view text) {
   print("\n");
 }
 
+void flush() {
+  if (std::fflush(stdout) != 0) throw Error(Error::Kind::kIo, "can't write to standard output");
+}
+
 void print_json(const nlohmann::json& json) {
   print_line(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
@@ -92,7 +96,7 @@ Progress::Progress(std::string what)
     : what_(std::move(what)), start_(Clock::now()), shown_(start_), terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
-  if (visible_) fmt::print(stderr, "\r\033[K");
+  if (visible_) std::fputs("\r\033[K", stderr);  // fmt::print throws where it can't be written
 }
 
 std::string Progress::pace(std::string_view unit, double done, double part) const {
@@ -111,7 +115,7 @@ void Progress::update(size_t done, size_t total, std::string_view detail) {
   shown_ = now;
   visible_ = true;
   const std::string count = total > 0 ? fmt::format("{} of {}", done, total) : fmt::format("{}", done);
-  fmt::print(stderr, "\r{}: {} {}\033[K", what_, count, detail.substr(0, 60));
+  std::fputs(fmt::format("\r{}: {} {}\033[K", what_, count, detail.substr(0, 60)).c_str(), stderr);
   std::fflush(stderr);
 }
 

@@ -35,6 +35,8 @@ Action add_run(CLI::App& command);
 // Standard output. print_json ends with a newline and replaces what isn't UTF-8.
 void print(std::string_view text);
 void print_line(std::string_view text);
+// Has what was printed written. Throws Error(kIo) where it can't be.
+void flush();
 void print_json(const nlohmann::json& json);
 // Keys in the order in which they were set.
 void print_ordered_json(const nlohmann::ordered_json& json);
@@ -45,6 +47,8 @@ size_t terminal_width();
 
 // Of an option's number.
 CLI::Validator at_least(double least);
+// Sources that are generated together, at most.
+constexpr size_t kMostTogether = 65536;
 // --threads N.
 void add_threads(CLI::App& command, int& threads);
 

@@ -215,13 +215,23 @@ void check_inputs_stay(const Options& o) {
 }
 
 // One source after the other, each piece of its text as soon as it is settled.
-void stream(Generator& generator, const Request& request, const Tokenizer& tokenizer) {
+std::vector<std::vector<Generation>> stream(Generator& generator, const Request& request, const Tokenizer& tokenizer) {
   const auto count = request.inputs.begin()->second.tensor().dim(0);
+  std::vector<std::vector<Generation>> generations;
   for (int64_t i = 0; i < count; ++i) {
     TensorMap one;
     for (const auto& [name, value] : request.inputs) one[name] = row_of(value.tensor(), i);
-    stream_source(generator, one, request.options, tokenizer);
+    generations.push_back(stream_source(generator, one, request.options, tokenizer));
   }
+  return generations;
+}
+
+void print_result(const std::vector<std::vector<Generation>>& generations, const Request& request,
+                  const Tokenizer* tokenizer, bool as_json) {
+  if (!as_json) return print_generations(generations, tokenizer);
+  json result = result_json(generations, request.options, tokenizer);
+  if (tokenizer) result["sources"] = request.sources;
+  print_json(result);
 }
 
 int generate(const Options& o) {
@@ -233,8 +243,9 @@ int generate(const Options& o) {
     options.session.threads = o.threads;
     options.cache = o.cache;
     return transcribe(o.folder, o.speech, options, [&](GenerationOptions& g) { adjust(o, g); },
-                      {o.json, o.stream, o.alignment});
+                      {o.json, o.stream, o.alignments, o.alignment});
   }
+  if (o.speech.given()) o.speech.check_without_transcriber();
   // A request is read before the model is: what is wrong with it shows at once.
   const GenerationOptions defaults = Generator::options_of(o.folder);
   Tokenizers tokenizers;
@@ -254,19 +265,10 @@ int generate(const Options& o) {
     generate_lines(o.lines, generator, request.options, tokenizers, {o.stream, o.json});
     return kSuccess;
   }
-  if (o.stream && !o.alignment.draws()) {
-    stream(generator, request, *tokenizers.target);
-    return kSuccess;
-  }
-  const auto generations = generator.generate(request.inputs, request.options);
   const Tokenizer* target = o.speaks() ? tokenizers.target.get() : nullptr;
-  if (o.json) {
-    json result = result_json(generations, request.options, target);
-    if (target) result["sources"] = request.sources;
-    print_json(result);
-  } else {
-    print_generations(generations, target);
-  }
+  const auto generations =
+      o.stream ? stream(generator, request, *target) : generator.generate(request.inputs, request.options);
+  if (!o.stream) print_result(generations, request, target, o.json);
   if (o.alignment.draws() && o.images.given()) {
     draw_patches(o.folder, o.alignment, request.images, generations, tokenizers);
   } else if (o.alignment.draws()) {

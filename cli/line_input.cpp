@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -117,7 +116,7 @@ class Group {
              bool json) const {
     for (size_t i = 0; i < std::min(failed_, lines_.size()); ++i)
       print_result(results_[i], lines_[i], options, tokenizer, json);
-    std::fflush(stdout);
+    flush();
     if (error_)
       throw Error(error_->kind(), fmt::format("{} > line {}: {}", input.name(), first + failed_, error_->what()));
   }
@@ -163,7 +162,7 @@ void stream_line(const std::string& line, Generator& generator, const Generation
 void LineInput::add_options(CLI::App& command) {
   CLI::Option* input = command.add_option("--input", file, "Text of the sources, one a line; -: standard input");
   command.add_option("--batch", batch, "With --input: lines that are generated together")
-      ->check(at_least(1))
+      ->check(CLI::Range(size_t{1}, kMostTogether))
       ->needs(input);
 }
 
@@ -198,20 +197,21 @@ void generate_lines(const LineInput& input, Generator& generator, const Generati
   }
 }
 
-void stream_source(Generator& generator, const TensorMap& inputs, const GenerationOptions& options,
-                   const Tokenizer& tokenizer) {
+std::vector<Generation> stream_source(Generator& generator, const TensorMap& inputs, const GenerationOptions& options,
+                                      const Tokenizer& tokenizer) {
   TextStream text(tokenizer);
   const auto show = [](const std::string& piece) {
     if (piece.empty()) return;
     print(piece);
-    std::fflush(stdout);
+    flush();
   };
-  generator.generate(inputs, options, [&](size_t, size_t sequence, int64_t token) {
+  auto generations = generator.generate(inputs, options, [&](size_t, size_t sequence, int64_t token) {
     if (sequence == 0) show(text.push(token));
   });
   show(text.finish());
   print_line("");
-  std::fflush(stdout);
+  flush();
+  return std::move(generations.at(0));
 }
 
 }  // namespace attune::cli

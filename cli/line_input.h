@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "runtime/generator.h"
 #include "runtime/text/tokenizer.h"
@@ -29,8 +30,9 @@ struct TextOutput {
 void generate_lines(const LineInput& input, Generator& generator, const GenerationOptions& options,
                     const Tokenizers& tokenizers, const TextOutput& output);
 
-// Generates from one source, and prints its best sequence's text piece by piece, with a newline at the end.
-void stream_source(Generator& generator, const TensorMap& inputs, const GenerationOptions& options,
-                   const Tokenizer& tokenizer);
+// Generates from one source, and prints its best sequence's text piece by piece, with a newline at the end. Gives what
+// was generated from it.
+std::vector<Generation> stream_source(Generator& generator, const TensorMap& inputs, const GenerationOptions& options,
+                                      const Tokenizer& tokenizer);
 
 }  // namespace attune::cli

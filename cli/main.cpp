@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -31,8 +33,15 @@ int report(std::string message) {
   for (char& c : message)
     if (c == '\n' || c == '\r') c = ' ';
   while (!message.empty() && message.back() == ' ') message.pop_back();
-  fmt::print(stderr, "attune: {}\n", message);
+  std::fputs(("attune: " + message + "\n").c_str(), stderr);  // if it can't be written, nobody reads it
   return kError;
+}
+
+// Descriptors 0 to 2 that the caller closed are taken, so that no file that is opened becomes one of them and gets
+// what is printed. They stay unusable: the other direction is opened.
+void reserve_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0) (void)::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 // "attune help" and "attune help COMMAND" are "attune --help" and "attune COMMAND --help".
@@ -71,7 +80,7 @@ int run(int argc, char** argv) {
   for (size_t i = 0; i < kCommands.size(); ++i)
     if (subcommands[i]->parsed()) {
       const int code = actions[i]();
-      if (std::fflush(stdout) != 0) throw Error(Error::Kind::kIo, "can't write to standard output");
+      flush();
       return code;
     }
   return kError;
@@ -81,6 +90,7 @@ int run(int argc, char** argv) {
 }  // namespace attune::cli
 
 int main(int argc, char** argv) {
+  attune::cli::reserve_standard_streams();
   attune::cli::report_lost_files();
   attune::cli::clean_up_on_stop_signals();
   try {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -29,6 +28,10 @@ json transcript_json(const Transcript& t, const std::string& file) {
       segment["words"] = json::array();
       for (const TranscriptWord& w : s.words)
         segment["words"].push_back({{"start", w.start}, {"end", w.end}, {"text", w.text}});
+    }
+    if (!s.alignment.empty()) {
+      segment["alignment"] = s.alignment;
+      segment["alignment_start"] = s.alignment_start;
     }
     segments.push_back(std::move(segment));
   }
@@ -100,8 +103,21 @@ void SpeechInput::add_options(CLI::App& command) {
   command.add_flag("--prompt-all-segments", prompt_all_segments,
                    "With --condition-on-previous-text: the prompt stays in front of each window");
   command.add_option("--subtitles", subtitles, "Write the segments to FILE.srt or .vtt");
-  for (CLI::Option* option : command.get_options())
-    if (std::find(before.begin(), before.end(), option) == before.end() && option != audio) option->needs(audio);
+  for (CLI::Option* option : command.get_options()) {
+    if (std::find(before.begin(), before.end(), option) != before.end() || option == audio) continue;
+    option->needs(audio);
+    of_transcribers_.push_back(option);
+  }
+}
+
+void SpeechInput::check_without_transcriber() const {
+  std::vector<std::string> given;
+  for (const CLI::Option* option : of_transcribers_)
+    if (option->count() > 0) given.push_back(option->get_name());
+  if (!given.empty())
+    throw Error(Error::Kind::kInvalidArgument,
+                fmt::format("{}: expected a Whisper model with {}; this folder's takes each sound as a whole",
+                            fmt::join(given, ", "), given.size() == 1 ? "it" : "them"));
 }
 
 bool is_transcriber(const std::string& folder) {
@@ -142,7 +158,9 @@ int transcribe(const std::string& folder, const SpeechInput& input, GeneratorOpt
   }
   std::vector<Audio> sounds;
   for (const std::string& file : input.files) sounds.push_back(read_audio(file));
-  options.alignments = input.word_timestamps || output.alignment.draws();
+  const bool aligned = output.alignments || output.alignment.draws();
+  options.alignments = input.word_timestamps || aligned;
+  options.alignment_heads = output.alignment.selection();
   options.each_head = input.word_timestamps;
   if (options.alignments) options.prepare = fuse;
   Transcriber transcriber = Transcriber::load(folder, options);
@@ -159,7 +177,7 @@ int transcribe(const std::string& folder, const SpeechInput& input, GeneratorOpt
   o.condition_on_previous_text = input.condition_on_previous_text;
   o.prompt = input.prompt;
   o.prompt_all_segments = input.prompt_all_segments;
-  o.generation.output_alignments = output.alignment.draws();
+  o.generation.output_alignments = aligned;
 
   json results = json::array();
   for (size_t i = 0; i < sounds.size(); ++i) {
@@ -178,7 +196,7 @@ int transcribe(const std::string& folder, const SpeechInput& input, GeneratorOpt
         print(begun ? segment.text : without_blank(segment.text));
         begun = true;
       }
-      std::fflush(stdout);
+      flush();
     };
     const Transcript t =
         within([&] { return input.files[i]; }, [&] { return transcriber.transcribe(sounds[i], o, show); });

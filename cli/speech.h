@@ -21,10 +21,16 @@ struct SpeechInput {
 
   void add_options(CLI::App& command);
   bool given() const { return !files.empty(); }
+  // Throws Error(kInvalidArgument) for options that only a transcriber takes.
+  void check_without_transcriber() const;
+
+ private:
+  std::vector<const CLI::Option*> of_transcribers_;
 };
 
 struct SpeechOutput {
   bool json = false, stream = false;
+  bool alignments = false;  // with json: the weights of cross-attention
   const AlignmentOutput& alignment;
 };
 

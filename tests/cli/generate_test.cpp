@@ -102,6 +102,17 @@ TEST_F(Commands, BenchDecodesExactlySoManyTokens) {
   EXPECT_EQ(output["tokens"][0], output["tokens"][2]);
 }
 
+TEST_F(Commands, BenchWithoutSources) {
+  for (const Shape& shape : {Shape{0, 80, 10}, Shape{}}) {
+    const Result result =
+        run("bench " + model() + " --batch 2 --source-features " +
+            file("x.npy",
+                 serialize_npy(Tensor::from<float>(shape, std::vector<float>(static_cast<size_t>(shape.count()))))));
+    EXPECT_EQ(result.status, 2) << result.output;
+    EXPECT_NE(result.output.find("expected sources along the first axis"), std::string::npos) << result.output;
+  }
+}
+
 TEST_F(Commands, WrongRequestsSayWhy) {
   const auto error = [&](const std::string& text) {
     const Result result = run("generate " + model() + " --json --request " + file("request.json", text));

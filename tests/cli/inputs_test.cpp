@@ -109,6 +109,13 @@ TEST_F(Lines, StreamedTextIsTheSame) {
   }
 }
 
+TEST_F(Lines, AFullDisk) {
+  for (const char* how : {"--json", "--stream"})
+    expect_error(run_attune({"generate", kTranslator, "--input", file_, how}, "/dev/full"),
+                 "can't write to standard output");
+  expect_error(run_attune({"generate", kTranslator, "--input", file_}, "/dev/full"), "can't write to standard output");
+}
+
 TEST_F(Lines, AsJson) {
   const Outcome outcome = run_attune({"generate", kTranslator, "--input", file_, "--json", "--beams", "2"});
   std::istringstream in(outcome.out);
@@ -130,6 +137,28 @@ TEST(Inputs, OptionsThatWouldDoNothing) {
   refused({"--alignments"}, "--json");
   refused({"--alignment-layers", "0"}, "--alignment-layers");
   refused({"--alignment-heads", "0"}, "--alignment-heads");
+}
+
+// Models that take each sound as a whole have no windows, times, languages or tasks.
+TEST(Inputs, OptionsOfWhisperForOtherModels) {
+  const test::TemporaryFolder folder;
+  folder.write("preprocessor_config.json", R"({"feature_extractor_type": "Speech2TextFeatureExtractor"})");
+  for (const std::vector<std::string>& options : std::vector<std::vector<std::string>>{
+           {"--subtitles", "s.srt"}, {"--word-timestamps"}, {"--language", "fr"}, {"--temperatures", "0,1"}}) {
+    std::vector<std::string> arguments{"generate", folder.path().string(), "--audio", "x.wav"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    expect_error(run_attune(arguments), options[0] + ": expected a Whisper model");
+  }
+}
+
+TEST(Inputs, AlignmentsAreDrawnOfWhatIsStreamed) {
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> arguments{"generate", kTranslator, "--text", "le chat noir dort", "--show-alignment"};
+  auto streamed = arguments;
+  streamed.push_back("--stream");
+  const Outcome outcome = run_attune(streamed);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, run_attune(arguments).out);
 }
 
 TEST(Inputs, OutputsThatCantBeWrittenAreFoundBeforeTheRun) {
@@ -171,6 +200,14 @@ TEST(Inputs, ValuesThatMakeNoSense) {
   error("--set", "num_beams", "NAME=VALUE");
   error("--set", "num_beam=2", "num_beam:");
   error("--set", "top_p=2", "top_p");
+}
+
+TEST(Inputs, BatchesBeyondReason) {
+  for (const char* batch : {"2305843009213693952", "65537", "0", "-1"}) {
+    expect_error(run_attune({"generate", kTranslator, "--input", "x.txt", "--batch", batch}), "--batch");
+    if (batch != std::string("0"))
+      expect_error(run_attune({"bench", kTranslator, "--source-ids", "x.txt", "--batch", batch}), "--batch");
+  }
 }
 
 TEST(Inputs, SettingsByName) {
@@ -245,6 +282,32 @@ TEST_F(Sound, AlignmentOverSeconds) {
   size_t tokens = 0;
   for (const json& s : expected_["segments"]) tokens += s["tokens"].size();
   EXPECT_EQ(j["rows"].size(), tokens);
+}
+
+// The mean over two heads is that of what each of them gives.
+TEST_F(Sound, AlignmentOfChosenHeads) {
+  const auto alignment = [&](const std::string& heads) {
+    const Outcome outcome = run_attune({"generate", kWhisper, "--audio", file_, "--language", "en", "--timestamps",
+                                        "--alignments", "--json", "--alignment-heads", heads});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const json j = json::parse(outcome.out);
+    std::vector<double> values;
+    for (const json& s : j["segments"]) {
+      EXPECT_EQ(s["alignment"].size(), s["tokens"].size());
+      for (const json& row : s["alignment"])
+        for (const json& v : row) values.push_back(v.get<double>());
+    }
+    return values;
+  };
+  const auto first = alignment("0.0"), second = alignment("1.1"), both = alignment("0.0,1.1");
+  ASSERT_FALSE(both.empty());
+  ASSERT_EQ(first.size(), both.size());
+  ASSERT_EQ(second.size(), both.size());
+  EXPECT_NE(first, second);
+  for (size_t i = 0; i < both.size(); ++i) EXPECT_NEAR(both[i], (first[i] + second[i]) / 2, 1e-6);
+  expect_error(
+      run_attune({"generate", kWhisper, "--audio", file_, "--alignments", "--json", "--alignment-heads", "0.99"}),
+      "99");
 }
 
 TEST_F(Sound, Subtitles) {

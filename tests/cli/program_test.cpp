@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
 #include "tests/support/program.h"
 
 namespace attune {
@@ -47,6 +50,25 @@ TEST(Program, AFullDisk) {
   expect_error(
       run_attune({"inspect", test::sample("gru_bahdanau/torchscript_op14/encoder.onnx").string()}, "/dev/full"),
       "can't write to standard output");
+}
+
+int exit_code(const std::string& arguments) {
+  const int status = std::system((std::string(ATTUNE_BINARY_DIR) + "/attune " + arguments).c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Program, ClosedStreams) {
+  const test::TemporaryFolder folder;
+  EXPECT_EQ(exit_code("run " + (folder / "missing.onnx").string() + " 2>&-"), 2);
+  EXPECT_EQ(exit_code("--help >&- 2>&-"), 2);
+  // The file that is written mustn't get the place of standard output, and with it what is printed.
+  const auto model = test::sample("gru_bahdanau/torchscript_op14/encoder.onnx").string();
+  const auto report = folder / "report.json";
+  EXPECT_EQ(exit_code("convert " + model + " -o " + (folder / "out.onnx").string() + " --report " + report.string() +
+                      " >&- 2>&-"),
+            2);
+  EXPECT_TRUE(nlohmann::json::accept(test::read_file(report)));
+  EXPECT_EQ(exit_code("inspect " + model + " >&- 2>&-"), 2);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/io/npy.h"
+#include "graph/io/reader.h"
 #include "graph/io/text.h"
 #include "graph/io/writer.h"
 #include "tests/support/program.h"
@@ -130,6 +131,36 @@ TEST(Run, TestData) {
   EXPECT_NE(several.out.find("0 passed, 2 failed"), std::string::npos) << several.out;
   sum.folder.write("t/tolerance.json", "nonsense");
   EXPECT_EQ(run_attune({"run", "--test-data", sum.path("t")}).code, 2);
+}
+
+TEST(Run, TestDataWithoutOutputsProvesNothing) {
+  const Sum sum;
+  const fs::path set = sum.folder / "t/test_data_set_0";
+  fs::create_directories(set);
+  fs::copy(sum.folder / "m.onnx", sum.folder / "t/model.onnx");
+  for (const auto& [name, tensor] : {std::pair{"input_0.pb", sum.x}, {"input_1.pb", sum.b}})
+    sum.folder.write(std::string("t/test_data_set_0/") + name, serialize_tensor(tensor));
+  const auto outcome = run_attune({"run", "--test-data", sum.path("t")});
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_NE(outcome.out.find("there is nothing to compare with"), std::string::npos) << outcome.out;
+  for (const char* name : {"output_0.pb", "output_1.pb"})
+    sum.folder.write(std::string("t/test_data_set_0/") + name,
+                     serialize_tensor(Tensor::from<float>({2, 2}, {11, 22, 13, 24})));
+  const auto more = run_attune({"run", "--test-data", sum.path("t")});
+  EXPECT_EQ(more.code, 2) << more.out;
+  EXPECT_NE(more.out.find("there is an output_1.pb, and the model has 1 outputs"), std::string::npos) << more.out;
+}
+
+// Names of files needn't be UTF-8; what is printed must be.
+TEST(Run, TraceOfNamesThatAreNotUtf8) {
+  const Sum sum;
+  Model m = read_model(sum.folder / "m.onnx");
+  m.graph->nodes().front()->name = "caf\xe9";
+  write_model(m, sum.folder / "latin1.onnx");
+  const auto outcome =
+      run_attune({"run", sum.path("latin1.onnx"), "--inputs", sum.path("in.npz"), "--profile", sum.path("trace.json")});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(nlohmann::json::accept(test::read_file(sum.folder / "trace.json")));
 }
 
 TEST(Run, RecordedRun) {
