@@ -138,6 +138,9 @@ Outcome rewrite_rows(const Match& m, Builder& b) {
   if (before.input(kAttentionQueryWeight) || is_used(before, kAttentionWeights) || before.has("causal") ||
       before.has("window"))
     return m.refuse("attention", "projects its queries, sees them by their places, or shows their weights");
+  for (const AttentionInput i :
+       {kAttentionQueryBias, kAttentionScoreWeight, kAttentionPosition, kAttentionQueryPosition, kAttentionDraw})
+    if (before.input(i)) return m.refuse("attention", "has more for each head or row than queries and a mask");
   if (!width || !value_width) return m.refuse("value", "the width of a head is not a constant");
   if (Value*& mask = parts.inputs[kAttentionMask]) {
     mask = mask_of_rows(b, mask, *groups);
