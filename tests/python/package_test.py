@@ -72,7 +72,7 @@ def test_the_verification_takes_sizes(fixed_sizes, tmp_path):
     assert not attune.convert(fixed_sizes, tmp_path / "out.onnx").written
     done = attune.convert(fixed_sizes, tmp_path / "out.onnx", sizes={"N": 17, "K": 723})
     assert done.written and done.models[0].verification.cases[0].sizes.startswith("N 17, K 723")
-    with pytest.raises(ValueError, match="expected one of N, K"):
+    with pytest.raises(attune.Error, match="expected one of N, K"):
         attune.convert(fixed_sizes, tmp_path / "out.onnx", sizes={"M": 1})
 
 
@@ -85,7 +85,7 @@ def test_the_verification_takes_inputs(fixed_sizes, tmp_path):
         (fixed_sizes, {"verify_inputs": inputs, "verify": False}),
         (tmp_path, {"verify_inputs": inputs}),
     ):
-        with pytest.raises(ValueError, match="expected"):
+        with pytest.raises(attune.Error, match="expected"):
             attune.convert(source, tmp_path / "other", **options)
 
 

@@ -307,7 +307,9 @@ TEST(WidenInFiles, CachesBehindCastsLeaveQueriesExact) {
     const Inference types(model);
     model.graph->for_each_node([](const Node& n) {
       for (const Value* v : n.inputs())
-        if (v && n.is("Attention", "ai.attune")) EXPECT_EQ(v->element_type(), DataType::kFloat) << v->name();
+        if (v && n.is("Attention", "ai.attune")) {
+          EXPECT_EQ(v->element_type(), DataType::kFloat) << v->name();
+        }
     });
   }
   Session session(Plan::compile(std::move(model)));
