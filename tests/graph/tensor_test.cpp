@@ -331,8 +331,10 @@ TEST(BufferPool, FromSeveralThreads) {
 TEST(Tensor, StringsThatMemoryCanNotHold) {
   EXPECT_THAT(thrown([] { Tensor::allocate(DataType::kString, {int64_t{1} << 58}); }),
               IsError(Kind::kLimit, "strings"));
+#ifndef __SANITIZE_ADDRESS__  // which ends the process where operator new would throw
   EXPECT_THAT(thrown([] { Tensor::allocate(DataType::kString, {int64_t{1} << 54}); }),
               IsError(Kind::kLimit, "strings"));
+#endif
 }
 
 }  // namespace
