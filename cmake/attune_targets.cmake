@@ -8,6 +8,8 @@ function(attune_compile_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   if(ATTUNE_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=${ATTUNE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    # False alarms of g++ beside sanitizers, as its manual says of -fsanitize.
+    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
     target_compile_definitions(${target} PUBLIC _GLIBCXX_ASSERTIONS)
     target_link_options(${target} PUBLIC -fsanitize=${ATTUNE_SANITIZE})
   endif()
