@@ -1,0 +1,142 @@
+// Masks through operators that take elements from other places: shapes, slices, joins, gathers.
+#include <algorithm>
+
+#include "passes/mask_analyzer.h"
+
+namespace attune {
+
+MaskElement MaskAnalyzer::reshaped(const Node& n, const Dims& at, int depth) {
+  const Dims *from = dims(n.input(0)), *to = dims(n.output());
+  if (!from || !to) return {};
+  if (n.is("Expand")) return operand(n, 0, at, depth);
+  Dims own;
+  size_t j = 0;
+  for (const Dim& d : *from) {
+    if (d.is(1)) {
+      own.emplace_back(0);
+      continue;
+    }
+    while (j < to->size() && (*to)[j].is(1)) ++j;
+    if (j == to->size() || !((*to)[j] == d)) return {};
+    own.push_back(at[j++]);
+  }
+  while (j < to->size() && (*to)[j].is(1)) ++j;
+  return j == to->size() ? element(n.input(0), own, depth) : MaskElement{};
+}
+
+MaskElement MaskAnalyzer::tiled(const Node& n, const Dims& at, int depth) {
+  const Dims *from = dims(n.input(0)), *to = dims(n.output());
+  if (!from || !to) return {};
+  for (size_t axis = 0; axis < from->size(); ++axis)
+    if (!(*from)[axis].is(1) && !((*from)[axis] == (*to)[axis])) return {};
+  return operand(n, 0, at, depth);
+}
+
+MaskElement MaskAnalyzer::transposed(const Node& n, const Dims& at, int depth) {
+  const std::vector<int64_t> perm = n.attr_ints("perm");
+  if (perm.size() != at.size()) return {};
+  Dims own(at.size());
+  for (size_t i = 0; i < perm.size(); ++i) own[static_cast<size_t>(perm[i])] = at[i];
+  return element(n.input(0), own, depth);
+}
+
+MaskElement MaskAnalyzer::sliced(const Node& n, const Dims& at, int depth) {
+  const auto starts = n.input(1) ? inference_.integers(n.input(1)) : std::nullopt;
+  const Dims* shape = dims(n.input(0));
+  if (!starts || !shape) return {};
+  std::vector<int64_t> axes, steps(starts->size(), 1);
+  for (size_t i = 0; i < starts->size(); ++i) axes.push_back(static_cast<int64_t>(i));
+  if (n.input(3)) axes = inference_.constant_integers(n.input(3)).value_or(std::vector<int64_t>{});
+  if (n.input(4)) steps = inference_.constant_integers(n.input(4)).value_or(std::vector<int64_t>{});
+  if (axes.size() != starts->size() || steps.size() != starts->size()) return {};
+  Dims own = at;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = static_cast<size_t>(axes[i] < 0 ? axes[i] + static_cast<int64_t>(at.size()) : axes[i]);
+    Dim start = (*starts)[i];
+    if (steps[i] != 1 || !start.known()) return {};
+    if (const auto c = start.constant(); c && *c < 0) start = (*shape)[axis] + start;
+    if (has_elements(start) || !start.at_least(0)) return {};
+    own[axis] = own[axis] + start;
+  }
+  return element(n.input(0), own, depth);
+}
+
+MaskElement MaskAnalyzer::concatenated(const Node& n, const Dims& at, int depth) {
+  const int64_t attribute = n.attr_int("axis", 0);
+  const auto axis = static_cast<size_t>(attribute < 0 ? attribute + static_cast<int64_t>(at.size()) : attribute);
+  MaskElement result;
+  Dim end(0);
+  std::vector<std::pair<Dim, MaskElement>> parts;  // first index, element
+  for (const Value* x : n.inputs()) {
+    const Dims* shape = dims(x);
+    if (!shape || !(*shape)[axis].known()) return {};
+    Dims own = at;
+    own[axis] = at[axis] - end;
+    const Dim begin = end;
+    end = end + (*shape)[axis];
+    // A constant index falls into one part.
+    if (const auto i = at[axis].constant(), b = begin.constant(), e = end.constant(); i && b && e) {
+      if (*i >= *b && *i < *e) return element(x, own, depth);
+      continue;
+    }
+    parts.emplace_back(begin, element(x, own, depth));
+    if (!tree_of(parts.back().second)) return {};
+  }
+  if (parts.empty()) return {};
+  MaskTreePtr tree = tree_of(parts[0].second);
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const MaskTreePtr inside = not_negative(at[axis] - parts[i].first);
+    if (!inside) return {};
+    tree = combine({inside, tree_of(parts[i].second), tree}, [](const auto& v) { return v[0] != 0 ? v[1] : v[2]; });
+  }
+  return {{}, tree};
+}
+
+MaskElement MaskAnalyzer::scattered(const Node& n, const Dims& at, int depth) {
+  const Dims *data = dims(n.input(0)), *indices = dims(n.input(1));
+  if (!data || !indices || n.attr_string("reduction", "none") != "none" || indices->size() != data->size() + 1)
+    return {};
+  if (!std::equal(data->begin(), data->end(), indices->begin()) ||
+      !indices->back().is(static_cast<int64_t>(data->size())))
+    return {};
+  for (size_t c = 0; c < at.size(); ++c) {
+    Dims own = at;
+    own.emplace_back(static_cast<int64_t>(c));
+    const Dim index = affine_of(element(n.input(1), own, depth));
+    // An axis of size 1 has the one index 0.
+    if (!(index == at[c]) && !(index.is(0) && (*data)[c].is(1))) return {};
+  }
+  return element(n.input(2), at, depth);
+}
+
+MaskElement MaskAnalyzer::gathered_nd(const Node& n, const Dims& at, int depth) {
+  const Dims *data = dims(n.input(0)), *indices = dims(n.input(1));
+  if (!data || !indices) return {};
+  const auto count = indices->back().constant();
+  if (!count || static_cast<size_t>(*count) != data->size()) return {};  // elements, not rows of them
+  Dims own;
+  for (int64_t c = 0; c < *count; ++c) {
+    Dims where = at;
+    where.emplace_back(c);
+    own.push_back(affine_of(element(n.input(1), where, depth)));
+    if (!own.back().known()) return {};
+  }
+  return element(n.input(0), own, depth);
+}
+
+MaskElement MaskAnalyzer::gathered(const Node& n, const Dims& at, int depth) {
+  const Dims *data = dims(n.input(0)), *indices = dims(n.input(1));
+  if (!data || !indices) return {};
+  int64_t axis = n.attr_int("axis", 0);
+  if (axis < 0) axis += static_cast<int64_t>(data->size());
+  const auto a = static_cast<size_t>(axis), r = indices->size();
+  const Dims where(at.begin() + static_cast<std::ptrdiff_t>(a), at.begin() + static_cast<std::ptrdiff_t>(a + r));
+  const Dim index = affine_of(element(n.input(1), where, depth));
+  if (!index.known() || has_elements(index) || !index.at_least(0)) return {};
+  Dims own(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(a));
+  own.push_back(index);
+  own.insert(own.end(), at.begin() + static_cast<std::ptrdiff_t>(a + r), at.end());
+  return element(n.input(0), own, depth);
+}
+
+}  // namespace attune
