@@ -218,7 +218,7 @@ Quantized to_int4(const Tensor& w, size_t axis, int64_t group) {
 // Adds the constants and the node that gives `w` from them.
 class Storage {
  public:
-  Storage(Model& model, const WeightsOptions& options) : model_(model), options_(options) {}
+  explicit Storage(const WeightsOptions& options) : options_(options) {}
 
   Value* store(const Weight& w) {
     const bool integers = options_.type == WeightsType::kInt8 || options_.type == WeightsType::kInt4;
@@ -249,7 +249,6 @@ class Storage {
     return w.value->name().empty() ? std::string() : fmt::format("{}_{}{}", w.value->name(), w.channel_axis, suffix);
   }
 
-  Model& model_;
   const WeightsOptions& options_;
 };
 
@@ -315,7 +314,7 @@ StoredWeights store_weights(Model& model, const WeightsOptions& options) {
   const WeightFinder finder(*model.graph);
   if (finder.found().empty()) return result;
   raise_opset(model, needed_opset(options.type));
-  Storage storage(model, options);
+  Storage storage(options);
   const bool integers = options.type == WeightsType::kInt8 || options.type == WeightsType::kInt4;
   for (const Weight& w : finder.found()) {
     Value* narrow = storage.store(w);
