@@ -149,10 +149,10 @@ void check_report(const Options& o) {
 // What is read must not be replaced, as far as convert() doesn't look after it.
 void check_inputs_stay(const Options& o) {
   std::vector<fs::path> inputs{o.verify_inputs, o.source};
-  check_replaces_none("--report", o.report, inputs);
+  InputFiles(inputs).check_replaced_by("--report", o.report);
   std::error_code ignored;
   if (fs::is_directory(o.source, ignored) || fs::equivalent(o.source, o.output, ignored)) inputs.pop_back();
-  check_replaces_none("--output", o.output, inputs);
+  InputFiles(inputs).check_replaced_by("--output", o.output);
 }
 
 // Options that would do nothing.

@@ -48,7 +48,7 @@ TensorMap read_inputs(const Options& o) {
 int run(const Options& o) {
   if (!o.picture.empty()) {
     check_alignment_file(o.picture);
-    check_replaces_none("--picture", o.picture, {o.folder, o.input});
+    InputFiles({o.folder, o.input}).check_replaced_by("--picture", o.picture);
     check_writable(o.picture);
   }
   const TensorMap inputs = read_inputs(o);

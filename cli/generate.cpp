@@ -207,10 +207,11 @@ void check_inputs_stay(const Options& o) {
   std::vector<fs::path> inputs{o.folder, o.ids, o.features, o.request, o.lines.file};
   for (const auto* files : {&o.speech.files, &o.images.files})
     inputs.insert(inputs.end(), files->begin(), files->end());
+  InputFiles files(std::move(inputs));
   const size_t sources = std::max({size_t{1}, o.text.size(), o.speech.files.size(), o.images.files.size()});
   for (size_t i = 0; i < sources; ++i) {
-    if (!o.alignment.file.empty()) check_replaces_none("--alignment", numbered_file(o.alignment.file, i), inputs);
-    if (!o.speech.subtitles.empty()) check_replaces_none("--subtitles", numbered_file(o.speech.subtitles, i), inputs);
+    if (!o.alignment.file.empty()) files.check_replaced_by("--alignment", numbered_file(o.alignment.file, i));
+    if (!o.speech.subtitles.empty()) files.check_replaced_by("--subtitles", numbered_file(o.speech.subtitles, i));
   }
 }
 

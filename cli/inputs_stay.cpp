@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <set>
 
@@ -21,50 +20,52 @@ constexpr std::array<std::string_view, 12> kConfigurations = {
     "tokenizer.json", "tokenizer_config.json",  "special_tokens_map.json",  "added_tokens.json",
     "vocab.json",     "target_vocab.json",      "normalizer.json",          "shortlist.npz"};
 
-bool same(const fs::path& a, const fs::path& b) {
-  std::error_code ignored;
-  return fs::equivalent(a, b, ignored);
+}  // namespace
+
+const std::vector<InputFiles::File>& InputFiles::files() {
+  if (files_) return *files_;
+  files_.emplace();
+  for (const fs::path& input : inputs_) {
+    std::error_code ignored;
+    if (fs::is_directory(input, ignored)) {
+      add_folder(input);
+    } else if (!input.empty()) {
+      add(input, input);
+    }
+  }
+  return *files_;
 }
 
-// Also of a file that can't be read as a model: what is wrong with it is said where it is used.
-bool holds_weights_of(const fs::path& file, const fs::path& model) {
+// Also a file that can't be read as a model: what is wrong with it is said where it is used.
+void InputFiles::add(const fs::path& path, const fs::path& input) {
+  files_->push_back({path, input});
+  if (path.extension() != ".onnx") return;
   std::set<fs::path> external;
   ReadOptions options;
   options.external_files = &external;
   try {
-    read_model(model, options);
+    read_model(path, options);
   } catch (const Error&) {
-    return false;
+    return;
   }
-  return std::any_of(external.begin(), external.end(), [&](const fs::path& e) { return same(file, e); });
+  for (const fs::path& weights : external) files_->push_back({weights, input});
 }
 
-bool belongs_to_folder(const fs::path& file, const fs::path& folder) {
+void InputFiles::add_folder(const fs::path& folder) {
   for (const std::string_view name : kConfigurations)
-    if (same(file, configuration_file(folder, std::string(name)))) return true;
+    files_->push_back({configuration_file(folder, std::string(name)), folder});
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const bool model = entry.path().extension() == ".onnx";
-    if (model && (same(file, entry.path()) || holds_weights_of(file, entry.path()))) return true;
-  }
-  return false;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().extension() == ".onnx") add(entry.path(), folder);
 }
 
-bool belongs_to(const fs::path& file, const fs::path& input) {
-  std::error_code ignored;
-  if (fs::is_directory(input, ignored)) return belongs_to_folder(file, input);
-  return same(file, input) || (input.extension() == ".onnx" && holds_weights_of(file, input));
-}
-
-}  // namespace
-
-void check_replaces_none(std::string_view option, const fs::path& output, const std::vector<fs::path>& inputs) {
+void InputFiles::check_replaced_by(std::string_view option, const fs::path& output) {
   std::error_code ignored;
   if (output.empty() || !fs::is_regular_file(output, ignored)) return;
-  for (const fs::path& input : inputs)
-    if (!input.empty() && belongs_to(output, input))
+  for (const File& file : files())
+    if (fs::equivalent(file.path, output, ignored))
       throw Error(Error::Kind::kInvalidArgument, fmt::format("{} {}: expected a file of its own, this one is read: {}",
-                                                             option, output.string(), input.string()));
+                                                             option, output.string(), file.input.string()));
 }
 
 }  // namespace attune::cli

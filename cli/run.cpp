@@ -137,8 +137,9 @@ void write_outputs(const fs::path& file, const TensorMap& outputs) {
 void check_inputs_stay(const Options& options) {
   std::vector<fs::path> inputs{options.model, options.inputs};
   for (const std::string& given : options.named_inputs) inputs.emplace_back(given.substr(given.find('=') + 1));
-  check_replaces_none("--output", options.output, inputs);
-  check_replaces_none("--profile", options.profile, inputs);
+  InputFiles files(std::move(inputs));
+  files.check_replaced_by("--output", options.output);
+  files.check_replaced_by("--profile", options.profile);
 }
 
 int run_once(const Options& options) {
