@@ -7,6 +7,7 @@
 
 #include "passes/comparisons.h"
 #include "passes/mask_analyzer.h"
+#include "passes/node_facts.h"
 
 namespace attune {
 
@@ -73,10 +74,6 @@ Dim MaskAnalyzer::affine_of(const MaskElement& e) {
 }
 
 MaskElement MaskAnalyzer::leaf(double value) { return {{}, make_leaf(value)}; }
-
-const Dims* MaskAnalyzer::dims(const Value* v) const {
-  return v->tensor_type().shape ? &*v->tensor_type().shape : nullptr;
-}
 
 MaskElement MaskAnalyzer::follow(const Value& v, const Dims& at, int depth) {
   if (const auto known = small_contents(v, at); known.understood()) return known;

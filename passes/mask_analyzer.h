@@ -36,7 +36,6 @@ class MaskAnalyzer {
   MaskTreePtr not_negative(const Dim& e) const;
   static Dim affine_of(const MaskElement& e);
   static MaskElement leaf(double value);
-  const Dims* dims(const Value* v) const;
   MaskElement follow(const Value& v, const Dims& at, int depth);
   // A scalar or an element of a small tensor that inference knows as an expression.
   MaskElement small_contents(const Value& v, const Dims& at) const;

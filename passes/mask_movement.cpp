@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "passes/mask_analyzer.h"
+#include "passes/node_facts.h"
 
 namespace attune {
 
@@ -51,7 +52,7 @@ MaskElement MaskAnalyzer::sliced(const Node& n, const Dims& at, int depth) {
   if (axes.size() != starts->size() || steps.size() != starts->size()) return {};
   Dims own = at;
   for (size_t i = 0; i < axes.size(); ++i) {
-    const auto axis = static_cast<size_t>(axes[i] < 0 ? axes[i] + static_cast<int64_t>(at.size()) : axes[i]);
+    const auto axis = static_cast<size_t>(from_front(axes[i], static_cast<int64_t>(at.size())));
     Dim start = (*starts)[i];
     if (steps[i] != 1 || !start.known()) return {};
     if (const auto c = start.constant(); c && *c < 0) start = (*shape)[axis] + start;
@@ -62,8 +63,7 @@ MaskElement MaskAnalyzer::sliced(const Node& n, const Dims& at, int depth) {
 }
 
 MaskElement MaskAnalyzer::concatenated(const Node& n, const Dims& at, int depth) {
-  const int64_t attribute = n.attr_int("axis", 0);
-  const auto axis = static_cast<size_t>(attribute < 0 ? attribute + static_cast<int64_t>(at.size()) : attribute);
+  const auto axis = static_cast<size_t>(from_front(n.attr_int("axis", 0), static_cast<int64_t>(at.size())));
   MaskElement result;
   Dim end(0);
   std::vector<std::pair<Dim, MaskElement>> parts;  // first index, element
@@ -127,8 +127,7 @@ MaskElement MaskAnalyzer::gathered_nd(const Node& n, const Dims& at, int depth) 
 MaskElement MaskAnalyzer::gathered(const Node& n, const Dims& at, int depth) {
   const Dims *data = dims(n.input(0)), *indices = dims(n.input(1));
   if (!data || !indices) return {};
-  int64_t axis = n.attr_int("axis", 0);
-  if (axis < 0) axis += static_cast<int64_t>(data->size());
+  const int64_t axis = from_front(n.attr_int("axis", 0), static_cast<int64_t>(data->size()));
   const auto a = static_cast<size_t>(axis), r = indices->size();
   const Dims where(at.begin() + static_cast<std::ptrdiff_t>(a), at.begin() + static_cast<std::ptrdiff_t>(a + r));
   const Dim index = affine_of(element(n.input(1), where, depth));

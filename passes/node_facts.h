@@ -1,4 +1,4 @@
-// What several passes ask of a node.
+// What several passes ask of a node or a value.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,9 @@ template <size_t N>
 bool is_one_of(const Node& n, const std::array<const char*, N>& types) {
   return n.domain().empty() && std::any_of(types.begin(), types.end(), [&](const char* t) { return n.type() == t; });
 }
+
+// The shape of a tensor; null where not even its rank is known.
+inline const Dims* dims(const Value* v) { return v->tensor_type().shape ? &*v->tensor_type().shape : nullptr; }
 
 // An axis of a tensor of known rank, counted from the front.
 inline int64_t from_front(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }

@@ -2,6 +2,7 @@
 // concat(copies(x), y) W  =  x W_1 + y W_2
 #include <algorithm>
 
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -15,8 +16,6 @@ using pattern::one_of;
 using pattern::Op;
 using pattern::Outcome;
 using pattern::Pat;
-
-const Dims* dims(const Value* v) { return v->tensor_type().shape ? &*v->tensor_type().shape : nullptr; }
 
 // Whether Expand or Tile only copies along axes of size 1.
 bool copies_ones(const Node& n) {

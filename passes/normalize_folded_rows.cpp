@@ -17,8 +17,6 @@ using pattern::Op;
 using pattern::Outcome;
 using pattern::Pat;
 
-const Dims* dims(const Value* v) { return v->tensor_type().shape ? &*v->tensor_type().shape : nullptr; }
-
 // x (B, T, D) as rows (B T, D).
 Pat folded_rows() {
   return one_of("fold", {Op("Reshape", "rows").shared()(any("x"), any()),

@@ -1,6 +1,7 @@
 // Constant factors behind the split into heads come in front of it:  split(x) s = split(x s)
 #include <algorithm>
 
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -13,8 +14,6 @@ using pattern::Match;
 using pattern::Op;
 using pattern::Outcome;
 using pattern::Pat;
-
-const Dims* dims(const Value* v) { return v->tensor_type().shape ? &*v->tensor_type().shape : nullptr; }
 
 // Whether (..., D) becomes (..., H, E) of constant sizes.
 bool splits_heads(const Dims& x, const Dims& heads) {

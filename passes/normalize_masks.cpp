@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "passes/mask_analysis.h"
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -15,8 +16,6 @@ using pattern::Match;
 using pattern::Op;
 using pattern::Outcome;
 using pattern::Pat;
-
-const Dims* dims(const Value* v) { return v->tensor_type().shape ? &*v->tensor_type().shape : nullptr; }
 
 // f, where `mask` is 1 or 0, and `rest` 0 or f; nothing if they aren't.
 std::optional<double> filler_of(const Value& mask, const Value& rest, bool negated, const Inference& inference) {

@@ -17,8 +17,6 @@ using pattern::Op;
 using pattern::Outcome;
 using pattern::Pat;
 
-const Dims* dims(const Value* v) { return v->tensor_type().shape ? &*v->tensor_type().shape : nullptr; }
-
 Pat squeeze(const std::string& name, const Pat& x) { return Op("Squeeze", name).further_inputs()(x); }
 
 // (B, M, K) (B, K, 1)  =  ((B, 1, K) (B, K, M))^T, as a row without and then with its axis of size 1

@@ -16,8 +16,6 @@ using pattern::Op;
 using pattern::Outcome;
 using pattern::Pat;
 
-const Dims* dims(const Value* v) { return v->tensor_type().shape ? &*v->tensor_type().shape : nullptr; }
-
 // Reshape(Transpose(Reshape(x), perm)) with the parts captured as "x", "folded" and the root.
 Pat folded_transpose(std::initializer_list<int64_t> perm) {
   Pat folded = Op("Reshape", "folded").shared()(any("x"), any());
