@@ -14,8 +14,8 @@
 #include "cli/inputs_stay.h"
 #include "cli/line_input.h"
 #include "cli/speech.h"
-#include "runtime/folder.h"
 #include "runtime/generator.h"
+#include "runtime/json_file.h"
 #include "runtime/text/unicode.h"
 #include "runtime/token_inputs.h"
 
@@ -49,14 +49,6 @@ struct Request {
 };
 
 [[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
-
-json read_json(const fs::path& file) {
-  const auto text = read_bytes(file);
-  if (!text) throw Error(Error::Kind::kIo, fmt::format("{}: can't be opened", file.string()));
-  json parsed = json::parse(*text, nullptr, false);
-  if (parsed.is_discarded()) invalid(fmt::format("{}: not valid JSON", file.string()));
-  return parsed;
-}
 
 // A matrix of integers or numbers, given as nested lists.
 Tensor tensor_of(const std::string& name, const json& value) {
@@ -98,8 +90,9 @@ std::vector<std::vector<int64_t>> prompts_of(const Tensor& ids) {
 }
 
 Request read_request(const fs::path& file, const GenerationOptions& defaults) {
-  const json object = read_json(file);
-  if (!object.is_object()) invalid(fmt::format("{}: expected an object with inputs and args", file.string()));
+  const auto read = read_json_object(file);
+  if (!read) throw Error(Error::Kind::kIo, fmt::format("{}: can't be opened", file.string()));
+  const json& object = *read;
   for (const auto& [name, value] : object.items())
     if (std::find(kRequestNames.begin(), kRequestNames.end(), name) == kRequestNames.end())
       invalid(fmt::format("{}: unknown name '{}'; expected {}", file.string(), name, fmt::join(kRequestNames, ", ")));

@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "runtime/folder.h"
+#include "runtime/json_file.h"
 #include "runtime/picture/patches.h"
 #include "runtime/translator.h"
 
@@ -19,12 +20,11 @@ namespace fs = std::filesystem;
 // Of the picture encoder's output; 0 if the configuration doesn't say. An encoder in stages (Swin) joins two by two
 // patches from each to the next.
 int64_t patch_size_of(const fs::path& folder) {
-  const fs::path file = configuration_file(folder, "config.json");
-  const auto config = nlohmann::json::parse(read_bytes(file).value_or(std::string()), nullptr, false);
-  if (!config.is_object()) return 0;
+  const auto config = read_json_object(configuration_file(folder, "config.json"));
+  if (!config) return 0;
   for (const char* name : {"encoder", "vision_config"}) {
-    const auto part = config.find(name);
-    if (part == config.end() || !part->is_object() || !part->contains("patch_size") ||
+    const auto part = config->find(name);
+    if (part == config->end() || !part->is_object() || !part->contains("patch_size") ||
         !part->at("patch_size").is_number_integer())
       continue;
     const auto depths = part->find("depths");

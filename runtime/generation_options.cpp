@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "graph/error.h"
-#include "runtime/folder.h"
+#include "runtime/json_file.h"
 
 namespace attune {
 namespace {
@@ -244,14 +244,6 @@ void read_options(const json& object, GenerationOptions& o, bool strict = false)
   for (const auto& [name, value] : object.items())
     if (strict && !in.knows(name) && !other_searches().contains(name) && !without_effect(name))
       invalid(fmt::format("option {}: there is none of that name", name));
-}
-
-std::optional<json> read_json(const std::filesystem::path& file) {
-  const auto text = read_bytes(file);
-  if (!text) return std::nullopt;
-  json parsed = json::parse(*text, nullptr, false);
-  if (parsed.is_discarded()) throw Error(Error::Kind::kIo, fmt::format("{}: not valid JSON", file.string()));
-  return parsed;
 }
 
 }  // namespace

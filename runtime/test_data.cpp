@@ -8,7 +8,7 @@
 
 #include "graph/io/file_system.h"
 #include "graph/io/reader.h"
-#include "runtime/json_fault.h"
+#include "runtime/json_file.h"
 
 namespace attune {
 namespace {

@@ -13,6 +13,7 @@
 #include "graph/error.h"
 #include "runtime/audio/mel_filters.h"
 #include "runtime/folder.h"
+#include "runtime/json_file.h"
 #include "runtime/settings.h"
 
 namespace attune {
@@ -188,16 +189,14 @@ void read_options(const json& config, AudioFeatureOptions& o) {
 AudioFeatureOptions read_audio_feature_options(const fs::path& folder) {
   constexpr const char* kName = "preprocessor_config.json";
   const fs::path file = configuration_file(folder, kName);
-  const auto text = read_bytes(file);
-  if (!text)
+  const auto config = read_json_object(file);
+  if (!config)
     throw Error(Error::Kind::kIo, fmt::format("{}: a speech model's folder needs it", (folder / kName).string()));
   const auto invalid = [&](std::string_view what) {
     return Error(Error::Kind::kInvalidArgument, fmt::format("{}: {}", file.string(), what));
   };
-  const json config = json::parse(*text, nullptr, false);
-  if (!config.is_object()) throw invalid("not a JSON object");
   AudioFeatureOptions o;
-  within(file.string(), [&] { read_options(config, o); });
+  within(file.string(), [&] { read_options(*config, o); });
   constexpr int64_t kMost = 1 << 20;
   for (const int64_t v : {o.feature_size, o.sampling_rate, o.hop_length, o.n_fft, o.chunk_length})
     if (v < 1 || v > kMost) throw invalid("a size is out of range");

@@ -11,6 +11,7 @@
 
 #include "graph/error.h"
 #include "runtime/folder.h"
+#include "runtime/json_file.h"
 
 namespace attune {
 namespace {
@@ -39,13 +40,8 @@ std::string english_name(const std::string& code) {
   return lower(name.toUTF8String(out));
 }
 
-json read_json(const fs::path& folder, const char* name) {
-  const fs::path file = configuration_file(folder, name);
-  const auto text = read_bytes(file);
-  if (!text) return json::object();
-  json parsed = json::parse(*text, nullptr, false);
-  if (!parsed.is_object()) throw Error(Error::Kind::kIo, fmt::format("{}: not a JSON object", file.string()));
-  return parsed;
+json configuration(const fs::path& folder, const char* name) {
+  return read_json_object(configuration_file(folder, name)).value_or(json::object());
 }
 
 template <class T>
@@ -76,7 +72,8 @@ std::vector<std::optional<int64_t>> forced_prompt(const json& generation, const 
 }  // namespace
 
 WhisperConfig read_whisper_config(const fs::path& folder) {
-  const json generation = read_json(folder, "generation_config.json"), config = read_json(folder, "config.json");
+  const json generation = configuration(folder, "generation_config.json"),
+             config = configuration(folder, "config.json");
   WhisperConfig c;
   read(generation, "is_multilingual", c.multilingual);
   read(generation, "lang_to_id", c.languages);

@@ -10,6 +10,7 @@
 #include "graph/error.h"
 #include "runtime/folder.h"
 #include "runtime/image/flattened_patches.h"
+#include "runtime/json_file.h"
 #include "runtime/settings.h"
 
 namespace attune {
@@ -248,13 +249,11 @@ Tensor pixel_values(const Image& image, const ImageProcessorOptions& o) {
 ImageProcessorOptions read_image_processor(const fs::path& folder) {
   constexpr const char* kName = "preprocessor_config.json";
   const fs::path file = configuration_file(folder, kName);
-  const auto text = read_bytes(file);
-  if (!text) throw Error(Error::Kind::kIo, fmt::format("{}: pictures need it", (folder / kName).string()));
+  const auto config = read_json_object(file);
+  if (!config) throw Error(Error::Kind::kIo, fmt::format("{}: pictures need it", (folder / kName).string()));
   return within([&] { return file.string(); },
                 [&] {
-                  const json config = json::parse(*text, nullptr, false);
-                  if (!config.is_object()) throw Error(Error::Kind::kInvalidArgument, "not a JSON object");
-                  ImageProcessorOptions o = options_of(config);
+                  ImageProcessorOptions o = options_of(*config);
                   check(o);
                   return o;
                 });

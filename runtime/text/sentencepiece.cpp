@@ -8,7 +8,8 @@
 
 #include "graph/error.h"
 #include "graph/io/file_system.h"
-#include "runtime/json_fault.h"
+#include "runtime/folder.h"
+#include "runtime/json_file.h"
 #include "runtime/text/tokenizer.h"
 
 namespace attune {
@@ -100,10 +101,10 @@ class SentencePiece : public Tokenizer {
 
   void load_vocabulary(const std::filesystem::path& file) {
     within(file.string(), [&] {
-      std::ifstream in(file, std::ios::binary);
-      if (!in) throw Error(Error::Kind::kIo, "can't be read");
+      const auto bytes = read_bytes(file);
+      if (!bytes) throw Error(Error::Kind::kIo, "can't be read");
       try {
-        ids_ = nlohmann::json::parse(in).get<std::unordered_map<std::string, int64_t>>();
+        ids_ = nlohmann::json::parse(*bytes).get<std::unordered_map<std::string, int64_t>>();
       } catch (const nlohmann::json::exception& e) {
         throw Error(Error::Kind::kInvalidModel, json_fault(e));
       }
@@ -125,12 +126,11 @@ class SentencePiece : public Tokenizer {
 // tokenizer_config.json of M2M100, whose tokenizer has no other form than SentencePiece's.
 void read_languages(const std::filesystem::path& folder, SentencePiece& tokenizer) {
   const std::filesystem::path file = folder / "tokenizer_config.json";
-  std::ifstream in(file, std::ios::binary);
-  const auto config = nlohmann::json::parse(in, nullptr, false);
-  if (!config.is_object() || config.value("tokenizer_class", nlohmann::json()) != "M2M100Tokenizer") return;
+  const auto config = read_json_object(file);
+  if (!config || config->value("tokenizer_class", nlohmann::json()) != "M2M100Tokenizer") return;
   const auto text = [&](const char* name, const char* otherwise) {
-    const auto it = config.find(name);
-    return it != config.end() && it->is_string() ? it->get<std::string>() : std::string(otherwise);
+    const auto it = config->find(name);
+    return it != config->end() && it->is_string() ? it->get<std::string>() : std::string(otherwise);
   };
   within(file.string(), [&] {
     tokenizer.set_languages(text("language_codes", "m2m100") == "wmt21" ? kWmt21Languages : kM2m100Languages,

@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 #include "graph/error.h"
-#include "runtime/json_fault.h"
+#include "runtime/json_file.h"
 #include "runtime/text/normalizer.h"
 #include "runtime/text/pre_tokenizer.h"
 #include "runtime/text/subword_model.h"
