@@ -21,7 +21,7 @@ std::optional<json> read_json(const std::filesystem::path& file) {
   try {
     return json::parse(*text);
   } catch (const json::exception& e) {
-    throw Error(Error::Kind::kInvalidArgument, fmt::format("{}: {}", file.string(), json_fault(e)));
+    throw Error(Error::Kind::kInvalidArgument, fmt::format("{}: not valid JSON: {}", file.string(), json_fault(e)));
   }
 }
 
