@@ -137,7 +137,7 @@ Value* mask_of_rows(Builder& b, Value* mask, const RowGroups& groups) {
   if (!groups.time_first)
     if (Value* once = before_repetition(mask, groups.heads, b.inference())) return once;
   const Node* fold = mask->producer();
-  if (!fold || !fold->is("Reshape") || rank != 4) return nullptr;
+  if (!fold || !fold->is("Reshape")) return nullptr;
   Value* apart = fold->input(0);
   const auto& dims = apart->tensor_type().shape;
   if (!dims || dims->size() != 5 || joined(*dims, 2) != mask->tensor_type().shape) return nullptr;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "ops/support/attention_parts.h"
-
 namespace attune {
 
 using pattern::Builder;
@@ -26,8 +24,6 @@ Node* AttentionParts::build(Builder& builder) const {
   if (no_key_ && given[kAttentionKey] == given[kAttentionQuery]) given[kAttentionKey] = nullptr;
   return builder.node(std::string(kAttuneDomain), "Attention", std::move(given), kAttentionOutputs, attributes);
 }
-
-bool is_attention(const Node* node) { return node && is_attention(*node); }
 
 bool is_used(const Node& node, size_t i) {
   const Value* v = node.output(i);
@@ -66,7 +62,6 @@ bool agree_somewhere(const Dim& a, const Dim& b) {
 
 bool may_be_equal(const Dim& a, const Dim& b) {
   if (!a.known() || !b.known() || a == b) return true;
-  if (a.constant() && b.constant()) return false;
   if (!a.constant() && !b.constant()) return a.symbols() != b.symbols() || agree_somewhere(a, b);
   const Dim &number = a.constant() ? a : b, &size = a.constant() ? b : a;
   return !number.is(1) && !is_size_of_inputs(size);

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ops/support/attention_inputs.h"
+#include "ops/support/attention_parts.h"
 #include "passes/pattern/rule.h"
 
 namespace attune {
@@ -28,8 +29,6 @@ struct AttentionParts {
   bool no_key_ = false, no_value_ = false;
 };
 
-// True if `value` is the output `output` of some Attention node.
-bool is_attention(const Node* node);
 // True if anybody reads output `i` of `node`.
 bool is_used(const Node& node, size_t i);
 // Gives users of the outputs of `before` those of `now`, except the context.

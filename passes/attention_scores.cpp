@@ -215,7 +215,7 @@ std::vector<ShownValue> MaskReader::masked() const {
     added = added && (use == kAdded || use == kSubtracted);
     values.push_back({m_.node(step + "ed scores")->output(), ""});
   }
-  const bool excluded = values.size() == 1 && m_.choice("floor") == kUnfloored && is_condition() && !mean_if_empty();
+  const bool excluded = is_condition() && !mean_if_empty();
   if (!values.empty() && (added || excluded)) values.back().output = "biased";
   return values;
 }

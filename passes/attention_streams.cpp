@@ -23,10 +23,10 @@ struct Stacked {
 std::optional<Stacked> unstack(Value* x, int64_t axis, const Inference& inference) {
   const Node* n = x->producer();
   const int rank = x->tensor_type().rank();
-  if (!n || rank < 0) return std::nullopt;
+  if (!n) return std::nullopt;
   if (n->is("Transpose")) {
     const std::vector<int64_t> perm = n->attr_ints("perm");
-    if (perm.empty() || perm[0] != 0) return std::nullopt;
+    if (static_cast<int>(perm.size()) != rank || perm[0] != 0) return std::nullopt;
     const int64_t before = perm[static_cast<size_t>(axis)];
     auto stacked = unstack(n->input(0), before, inference);
     if (!stacked) return std::nullopt;
@@ -64,6 +64,12 @@ Value* fold(Builder& b, Value* x) {
   return reshape_to_sizes(b, x, b.op("Concat", {batch, sizes(2, rank)}, {{"axis", int64_t{0}}}));
 }
 
+bool have_one_shape(const std::vector<Value*>& values) {
+  const auto& shape = values[0]->tensor_type().shape;
+  return shape &&
+         std::all_of(values.begin(), values.end(), [&](const Value* v) { return v->tensor_type().shape == shape; });
+}
+
 class Stacker {
  public:
   explicit Stacker(Builder& b) : b_(b) {}
@@ -84,15 +90,13 @@ class Stacker {
     return fold(b_, b_.op("Expand", {b_.unsqueeze(parts[0], {kStreamAxis}), b_.integers(target)}));
   }
 
-  // The operation that made all parts, on the stack of what it was done to; null if there is none.
+  // The operation that made all parts, which have one rank, on the stack of what it was done to; null if there is none.
   Value* lift(const std::vector<Value*>& parts) {
     const Node* first = parts[0]->producer();
-    const int rank = parts[0]->tensor_type().rank();
-    if (rank < 2) return nullptr;  // nothing but the batch, which is stacked
     for (const Value* v : parts) {
       const Node* n = v->producer();
       if (!n || !n->is(first->type()) || v->uses().size() != 1 || v->is_graph_output() ||
-          n->inputs().size() != first->inputs().size() || v->tensor_type().rank() != rank)
+          n->inputs().size() != first->inputs().size())
         return nullptr;
     }
     if (first->is("Transpose")) return lift_transpose(parts);
@@ -115,7 +119,7 @@ class Stacker {
 
   Value* lift_transpose(const std::vector<Value*>& parts) {
     const std::vector<int64_t> perm = parts[0]->producer()->attr_ints("perm");
-    if (perm.empty() || perm[0] != 0) return nullptr;
+    if (static_cast<int>(perm.size()) != parts[0]->tensor_type().rank() || perm[0] != 0) return nullptr;
     for (const Value* v : parts)
       if (v->producer()->attr_ints("perm") != perm || !v->producer()->input(0)->tensor_type().has_rank())
         return nullptr;
@@ -124,34 +128,34 @@ class Stacker {
 
   // Of a Reshape that splits the last axis.
   Value* lift_reshape(const std::vector<Value*>& parts) {
-    const auto &from = parts[0]->producer()->input(0)->tensor_type().shape, &to = parts[0]->tensor_type().shape;
-    if (!from || !to || to->size() <= from->size() || from->size() < 2) return nullptr;
-    std::vector<int64_t> target(from->size() - 1, 0);
-    for (size_t i = target.size(); i < to->size(); ++i) {
-      if (!(*to)[i].constant()) return nullptr;
-      target.push_back(*(*to)[i].constant());
+    const std::vector<Value*> states = inputs(parts, 0);
+    if (!have_one_shape(states)) return nullptr;
+    const Dims &from = *states[0]->tensor_type().shape, &to = *parts[0]->tensor_type().shape;
+    if (from.size() < 2) return nullptr;  // the batch is split, too
+    Dims whole = to;
+    while (whole.size() > from.size()) {
+      whole[whole.size() - 2] = whole[whole.size() - 2] * whole.back();
+      whole.pop_back();
     }
-    for (const Value* v : parts) {
-      const auto &before = v->producer()->input(0)->tensor_type().shape, &after = v->tensor_type().shape;
-      if (!before || !after || before->size() != from->size() || *after != *to ||
-          !std::equal(before->begin(), before->end() - 1, after->begin()))
-        return nullptr;
+    if (whole != from) return nullptr;
+    std::vector<int64_t> target(from.size() - 1, 0);
+    for (size_t i = target.size(); i < to.size(); ++i) {
+      if (!to[i].constant()) return nullptr;
+      target.push_back(*to[i].constant());
     }
-    return b_.reshape(stack(inputs(parts, 0)), target);
+    return b_.reshape(stack(states), target);
   }
 
   Value* lift_concat(const std::vector<Value*>& parts) {
     const int rank = parts[0]->tensor_type().rank();
     const int64_t axis = axis_of(*parts[0]->producer(), rank);
-    if (axis == 0) return nullptr;
     for (const Value* v : parts)
       if (axis_of(*v->producer(), rank) != axis) return nullptr;
     // The operands of one place have to be of one shape.
     std::vector<std::vector<Value*>> places;
     for (size_t i = 0; i < parts[0]->producer()->inputs().size(); ++i) {
       places.push_back(inputs(parts, i));
-      for (const Value* v : places.back())
-        if (!v->tensor_type().shape || v->tensor_type().shape != places.back()[0]->tensor_type().shape) return nullptr;
+      if (!have_one_shape(places.back())) return nullptr;
     }
     std::vector<Value*> stacks;
     for (const auto& place : places) stacks.push_back(stack(place));
@@ -161,13 +165,12 @@ class Stacker {
   // Of an operation whose operands but one are the same for all parts.
   Value* lift_operand(const std::vector<Value*>& parts, size_t operand) {
     const Node& first = *parts[0]->producer();
+    const std::vector<Value*> states = inputs(parts, operand);
     for (const Value* v : parts)
-      if (v->producer()->input(1 - operand) != first.input(1 - operand) ||
-          v->producer()->input(operand)->tensor_type().shape != first.input(operand)->tensor_type().shape ||
-          first.input(operand)->tensor_type().rank() != v->tensor_type().rank())
-        return nullptr;
+      if (v->producer()->input(1 - operand) != first.input(1 - operand)) return nullptr;
+    if (!have_one_shape(states)) return nullptr;
     std::vector<Value*> operands(2, first.input(1 - operand));
-    operands[operand] = stack(inputs(parts, operand));
+    operands[operand] = stack(states);
     return b_.op(first.type(), std::move(operands));
   }
 

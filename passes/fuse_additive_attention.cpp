@@ -104,15 +104,13 @@ class AdditiveRewrite {
     const Node* row_of_scores = m_.node("scores row");
     scores_ = (row_of_scores ? row_of_scores : m_.node(m_.choice("squeeze") == 0 ? "scores" : "scores 2"))->output();
     const TensorType &s = scores_->tensor_type(), &product = m_["product"]->tensor_type();
-    const bool row_of_one = product.rank() == 4 && product.dim(1).is(1);  // (B, 1, Tk, 1)
-    const bool row = s.rank() == 2 && (product.rank() == 3 || row_of_one) && s.dim(1) == product.dim(-2);
-    const bool one_query = s.rank() == 3 && product.rank() == 3 && s.dim(1).is(1) && s.dim(2) == product.dim(1);
-    const bool matrix =
-        one_query || (s.rank() == 3 && product.rank() == 4 && s.dim(1) == product.dim(1) && s.dim(2) == product.dim(2));
-    if (!row && !matrix)
+    const Dim queries = product.rank() == 4 ? product.dim(1) : Dim(1), keys = product.dim(-2);
+    const bool row = queries.is(1) && s.shape == Dims{s.dim(0), keys};
+    if (!row && s.shape != Dims{s.dim(0), queries, keys})
       return m_.refuse("scores", fmt::format("{} are not scores over positions", scores_->type().to_string()));
-    const TensorType &context = m_.root()->tensor_type(), &value = m_["value"]->tensor_type();
-    if (value.rank() != 3 || context.rank() != 3 || (row && !context.dim(1).is(1)) || (row && m_.choice("row") == 2))
+    const TensorType &value = m_["value"]->tensor_type(), &weights = m_.node("context")->input(0)->tensor_type();
+    if (value.rank() != 3 || weights.shape != Dims{weights.dim(0), queries, keys} ||
+        !may_be_equal(value.dim(0), key_->tensor_type().dim(0)))
       return m_.refuse("context", fmt::format("{} is not one row of weights times the values {}",
                                               m_.root()->type().to_string(), m_["value"]->type().to_string()));
     return std::nullopt;

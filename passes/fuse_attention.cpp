@@ -120,9 +120,10 @@ class AttentionRewrite {
 
   static bool may_have_shape(const Value& a, const Value& b) {
     const TensorType &x = a.tensor_type(), &y = b.tensor_type();
-    for (int axis = 0; axis < x.rank() && x.rank() == y.rank(); ++axis)
+    if (x.rank() != y.rank()) return false;
+    for (int axis = 0; axis < x.rank(); ++axis)
       if (!may_be_equal(x.dim(axis), y.dim(axis))) return false;
-    return x.has_rank() && x.rank() == y.rank();
+    return true;
   }
 
   // The axis along which keys and values of one head are broadcast to several query heads; -1 if there is none.
@@ -175,9 +176,8 @@ class AttentionRewrite {
     const Node *unfold = m_.node("unfold"), *fold = m_.node("fold weights");
     if (!unfold && fold) unfold = m_.node("fold");  // no mask tells one from the other
     if (!fold) fold = m_.node("fold");
-    const auto& scores = m_["scores"]->tensor_type().shape;
-    if (!unfold || !fold || !scores || !unfold->output()->tensor_type().shape ||
-        fold->output()->tensor_type().shape != scores)
+    const auto& scores = m_["scores"]->tensor_type().shape;  // of known operands
+    if (!unfold || !fold || !unfold->output()->tensor_type().shape || fold->output()->tensor_type().shape != scores)
       return false;
     std::vector<const Value*> masks;
     for (const char* step : {"first mask", "mask"})
@@ -231,11 +231,12 @@ class AttentionRewrite {
       return m_.refuse("weights form", row_ ? "the weights of one query are not made a row again"
                                             : "the weights get an axis that the scores don't have");
     if (!row_) return std::nullopt;
-    const Dim keys = key_transposed_ ? key_transposed_->tensor_type().dim(-1) : Dim();
-    const TensorType &row = scores().tensor_type(), &weights = m_.node("row weights")->output()->tensor_type();
+    const TensorType& weights = m_.node("row weights")->output()->tensor_type();
     const int rank = query_->tensor_type().rank(), of_queries = rank - 2;
-    if (rank > 4 || unfolded_ || !query_->tensor_type().dim(of_queries).is(1) || row.rank() != rank - 1 ||
-        !(row.dim(-1) == keys) || weights.rank() != rank || !weights.dim(of_queries).is(1))
+    Dims row = *m_["scores"]->tensor_type().shape;
+    row.erase(row.begin() + of_queries);
+    if (!query_->tensor_type().dim(of_queries).is(1) || scores().tensor_type().shape != row || weights.rank() != rank ||
+        !weights.dim(of_queries).is(1))
       return m_.refuse("row scores", fmt::format("{} are not the scores of one query", scores().type().to_string()));
     return std::nullopt;
   }
@@ -249,9 +250,7 @@ class AttentionRewrite {
     const auto apart = [&](Value* x) -> Value* {
       Value* before = before_fold(x);
       if (before && before->tensor_type().dim(1) == heads) return before;
-      const bool folded = x->tensor_type().rank() == 3 && x->producer() && x->producer()->is("Reshape") &&
-                          x->tensor_type().dim(0) == query_->tensor_type().dim(0);
-      if (!folded || before) return nullptr;
+      if (!x->producer() || !x->producer()->is("Reshape")) return nullptr;
       Value* sizes = b_.op("Slice", {b_.op("Shape", {x}), b_.integers({1}), b_.integers({3})});
       return b_.op("Reshape",
                    {x, b_.op("Concat", {b_.integers({-1, *heads.constant()}), sizes}, {{"axis", int64_t{0}}})});
@@ -276,7 +275,7 @@ class AttentionRewrite {
     if (!n || !n->is("Reshape")) return nullptr;
     Value* x = n->input(0);
     const TensorType &from = x->tensor_type(), &to = v->tensor_type();
-    if (from.rank() != 4 || to.rank() != 3) return nullptr;
+    if (from.rank() != 4) return nullptr;
     // The first axis is then what is left of the elements: batch times heads.
     const bool folds = from.dim(2) == to.dim(1) && from.dim(3) == to.dim(2);
     return folds ? x : nullptr;
@@ -307,7 +306,7 @@ class AttentionRewrite {
 
   Refusal read_shown(const MaskReader& mask) {
     const Node *scaled = m_.node("scaled scores"), *capped = m_.node("capped scores"), *shift = m_.node("shift");
-    const bool is_raw = !scaled && !row_ && m_.choice("first scaling") == kUnscaled;
+    const bool is_raw = !scaled && !row_;
     std::vector<ShownValue> values{{m_["scores"], is_raw ? "raw" : ""}};
     if (scaled) values.push_back({scaled->output(), "raw"});
     if (capped) values.push_back({capped->output(), "capped"});

@@ -25,13 +25,12 @@ Pat repeated(const std::string& name) {
   return Op("Reshape", name).shared()(copies, any());
 }
 
-// True if `name` repeats each head, as above.
+// True if `name` repeats each head, as above: by its size nothing else is repeated then.
 bool repeats_heads(const Match& m, const std::string& name) {
   const Node* copies = m.node(name + " expanded") ? m.node(name + " expanded") : m.node(name + " tiled");
   const TensorType &x = m[name + " heads"]->tensor_type(), &copied = copies->output()->tensor_type();
   const Dim batch = x.dim(0), groups = x.dim(1), time = x.dim(2), width = x.dim(3), repeats = copied.dim(2);
   return m[name + " unsqueezed"]->tensor_type().shape == Dims{batch, groups, 1, time, width} &&
-         copied.shape == Dims{batch, groups, repeats, time, width} &&
          m[name]->tensor_type().shape == Dims{batch, groups * repeats, time, width} && groups.constant();
 }
 
@@ -63,20 +62,15 @@ pattern::Rule repeated_before_transpose() {
   Pat joined = Op("Reshape", "joined").shared()(copies, any());
   return {"fuse_attention_groups", Op("Transpose", "transposed").attr("perm", {0, 2, 1, 3})(joined),
           [](const Match& m, Builder& b) -> Outcome {
-            const auto &x = m["heads"]->tensor_type().shape, &unsqueezed = m["unsqueezed"]->tensor_type().shape,
-                       &copied = m.node("copied")->output()->tensor_type().shape,
-                       &out = m["joined"]->tensor_type().shape;
-            if (!x || !unsqueezed || !copied || !out || x->size() != 4 || copied->size() != 5 || out->size() != 4)
-              return m.refuse("joined", "does not repeat heads");
-            const Dim &groups = (*x)[2], &repeats = (*copied)[3], &width = (*x)[3];
-            if (*unsqueezed != Dims{(*x)[0], (*x)[1], groups, 1, width} ||
-                *copied != Dims{(*x)[0], (*x)[1], groups, repeats, width} ||
-                *out != Dims{(*x)[0], (*x)[1], groups * repeats, width} || !groups.constant() || !repeats.constant() ||
-                !width.constant())
+            const TensorType &x = m["heads"]->tensor_type(), &copied = m.node("copied")->output()->tensor_type();
+            const Dim batch = x.dim(0), time = x.dim(1), groups = x.dim(2), width = x.dim(3), repeats = copied.dim(3);
+            if (m["unsqueezed"]->tensor_type().shape != Dims{batch, time, groups, 1, width} ||
+                m["joined"]->tensor_type().shape != Dims{batch, time, groups * repeats, width} || !groups.constant() ||
+                !repeats.constant() || !width.constant())
               return m.refuse("joined", "does not repeat heads");
             Value* heads = b.unsqueeze(b.transpose(m["heads"], {0, 2, 1, 3}), {2});
             Value* all = b.op("Expand", {heads, b.integers({1, 1, *repeats.constant(), 1, 1})});
-            return b.reshape(all, {0, *out->at(2).constant(), -1, *width.constant()});
+            return b.reshape(all, {0, *groups.constant() * *repeats.constant(), -1, *width.constant()});
           }};
 }
 
@@ -89,8 +83,7 @@ pattern::Rule expanded_head() {
             AttentionParts parts(before);
             for (const char* name : {"key", "value"}) {
               const TensorType &from = m[std::string(name) + " head"]->tensor_type(), &to = m[name]->tensor_type();
-              if (!from.dim(1).is(1) || !to.dim(1).constant() ||
-                  to.shape != Dims{from.dim(0), to.dim(1), from.dim(2), from.dim(3)})
+              if (!from.dim(1).is(1) || to.shape != Dims{from.dim(0), to.dim(1), from.dim(2), from.dim(3)})
                 return m.refuse(name, "is not one head, repeated");
             }
             if (parts.inputs[kAttentionPastKey] || is_used(before, kAttentionPresentKey) ||
@@ -114,11 +107,8 @@ std::optional<RowGroups> groups_of(const Match& m) {
   if (rows->size() == 3 && apart.size() == 3) {  // (B, T, r E)
     apart.back() = Dim::floor_divide(apart.back(), rows->back());
     apart.push_back(rows->back());
-    if (!(apart[2] * apart[3] == queries->back())) return std::nullopt;
   } else if (rows->size() == 4 && apart.size() == 4) {  // (B, G r, T, E)
-    const Dim heads = Dim::floor_divide(apart[1], (*rows)[1]);
-    if (!(heads * (*rows)[1] == apart[1])) return std::nullopt;
-    apart = {apart[0], (*rows)[1], heads, apart[2], apart[3]};
+    apart = {apart[0], (*rows)[1], Dim::floor_divide(apart[1], (*rows)[1]), apart[2], apart[3]};
   }
   const Node* order = m["queries"]->producer();
   const std::vector<int64_t> perm = order && order->is("Transpose") ? order->attr_ints("perm") : std::vector<int64_t>{};

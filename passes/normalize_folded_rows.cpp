@@ -138,7 +138,7 @@ pattern::Rule unsqueezed_layer() {
               return m.refuse("layer", "its bias is not a constant vector");
             Value* weight = right_matrix(m["weight"], gemm && gemm->attr_int("transB", 0) != 0, b);
             if (!weight) return m.refuse("weight", "is no constant matrix, or would be copied for its other users");
-            const auto attends = [](const Use& u) { return is_attention(u.node) && u.index <= kAttentionValue; };
+            const auto attends = [](const Use& u) { return is_attention(*u.node) && u.index <= kAttentionValue; };
             const auto& uses = m["row"]->uses();
             if (!std::all_of(uses.begin(), uses.end(), attends))
               return m.refuse("row", "is no operand of an Attention");

@@ -66,7 +66,7 @@ TEST_P(BroadcastBatch, GivesWhatTheSourceGives) {
   Report report;
   optimize(model, report);
   size_t attentions = 0;
-  model.graph->for_each_node([&](const Node& n) { attentions += is_attention(&n) ? 1 : 0; });
+  model.graph->for_each_node([&](const Node& n) { attentions += is_attention(n) ? 1 : 0; });
   EXPECT_EQ(attentions, 1U);
   for (const Target target : {Target::kAttune, Target::kPortable, Target::kOnnx}) {
     Model result = model;

@@ -44,7 +44,7 @@ TEST(FoldedKeys, OfABatchWithAnotherNameAreSplitAsTheQueriesAre) {
   optimize(model, report);
   size_t attentions = 0;
   model.graph->for_each_node([&](const Node& n) {
-    if (!is_attention(&n)) return;
+    if (!is_attention(n)) return;
     ++attentions;
     EXPECT_EQ(n.attr_int("num_heads", 0), 2);
     EXPECT_EQ(n.input(kAttentionQuery)->tensor_type().rank(), 4);

@@ -15,6 +15,7 @@ namespace {
 // are the rows of the main one and its own.
 struct Streams {
   std::string inputs = "float[B,T,4] x0, float[B,T,4] x1, float[B,T,4] x2";
+  std::string heads = "0, 0, 2, 2";
   std::string rows;  // before the projections
   std::string queries = project("q", "1", "wq") + project("q", "2", "wq");
   std::string keys = project("k", "0", "wk") + project("k", "1", "wk") + project("k", "2", "wk");
@@ -33,7 +34,9 @@ struct Streams {
       g ()" +
            inputs + ") => (float[B,N,T,4] y" + outputs + R"()
       <float[4,4] wq = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}, float[4,4] wk = {1,2,1,2,3,1,2,3,1,2,3,1,2,3,1,2},
-       float[4,4] wv = {3,1,3,1,2,3,4,3,2,1,3,2,1,3,2,1}, float[4,4] wq2 = {7,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}, int64[4] heads = {0, 0, 2, 2}, int64[1] i0 = {0},
+       float[4,4] wv = {3,1,3,1,2,3,4,3,2,1,3,2,1,3,2,1}, float[4,4] wq2 = {7,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}, int64[4] heads = {)" +
+           heads +
+           R"(}, int64[1] i0 = {0},
        int64[1] i1 = {1}, int64[1] i2 = {2}, int64[1] i3 = {3}, int64[4] merge = {0, 2, 0, 4}, float scale = {20}>
       { )" +
            rows + queries + keys + values + R"(
@@ -76,7 +79,7 @@ Result convert(const Streams& streams) {
   Result result;
   model.graph->for_each_node([&](const Node& n) {
     result.products += n.is("Linear", kAttuneDomain) || n.is("MatMul") ? 1 : 0;
-    if (!is_attention(&n)) return;
+    if (!is_attention(n)) return;
     ++result.attentions;
     for (const AttentionInput w : {kAttentionQueryWeight, kAttentionKeyWeight, kAttentionValueWeight})
       result.projections += n.input(w) ? 1 : 0;
@@ -117,6 +120,17 @@ TEST(Streams, ThatAreProjectedTogetherAndCutInTime) {
   EXPECT_TRUE(r.verified);
 }
 
+// An axis of one head is none of heads that share a key head.
+TEST(Streams, OfOneHead) {
+  Streams streams;
+  streams.heads = "0, 0, 1, 4";
+  const Result r = convert(streams);
+  EXPECT_EQ(r.attentions, 1U);
+  EXPECT_EQ(r.projections, 3U);
+  EXPECT_TRUE(r.has_past);
+  EXPECT_TRUE(r.verified);
+}
+
 // What is not the same for all streams stays in front of their stack.
 TEST(Streams, OfAWeightEach) {
   Streams streams;
@@ -136,6 +150,16 @@ TEST(Streams, OneWhoseProjectionOthersUse) {
   EXPECT_EQ(r.products, 4U) << "each of the queries once";
   EXPECT_TRUE(r.verified);
   EXPECT_THAT(r.misses, testing::ElementsAre("expected Add or MatMul, found Reshape")) << "of the stack";
+}
+
+TEST(Streams, OneWhoseProjectionIsReadElsewhere) {
+  Streams streams;
+  streams.queries += "z = Neg (q2p)\n";
+  streams.outputs = ", float[A,C,D] z";
+  const Result r = convert(streams);
+  EXPECT_EQ(r.projections, 2U);
+  EXPECT_EQ(r.products, 4U) << "each of the queries once";
+  EXPECT_TRUE(r.verified);
 }
 
 // Heads of a stack whose streams don't have them alike stay outside, and the report says so.

@@ -49,7 +49,7 @@ TEST_P(ZooFusion, FusesWhatTheManifestCounts) {
   size_t attentions = 0, softmaxes = 0, query = 0, key = 0, value = 0;
   model.graph->for_each_node([&](const Node& n) {
     softmaxes += n.is("Softmax") ? 1 : 0;
-    if (!is_attention(&n)) return;
+    if (!is_attention(n)) return;
     ++attentions;
     query += n.input(kAttentionQueryWeight) ? 1 : 0;
     key += n.input(kAttentionKeyWeight) ? 1 : 0;

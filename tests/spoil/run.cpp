@@ -46,7 +46,7 @@ Fusions fusions_of(const Model& model) {
   Fusions f;
   model.graph->for_each_node([&](const Node& n) {
     f.softmaxes += n.is("Softmax") ? 1 : 0;
-    if (!is_attention(&n)) return;
+    if (!is_attention(n)) return;
     ++f.attentions;
     for (const size_t weight : {kAttentionQueryWeight, kAttentionKeyWeight, kAttentionValueWeight})
       f.projections += n.input(weight) ? 1 : 0;

@@ -22,7 +22,7 @@ struct Converted {
     optimize(model, report);
     model.graph->verify();
     model.graph->for_each_node([&](const Node& n) {
-      if (!is_attention(&n)) return;
+      if (!is_attention(n)) return;
       attention = &n;
       ++attentions;
     });
