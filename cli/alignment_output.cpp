@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <filesystem>
 
 #include "cli/command.h"
@@ -16,14 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
-
-int64_t number(std::string_view text, std::string_view whole) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty())
-    invalid(fmt::format("--alignment-heads {}: expected a head, or LAYER.HEAD", whole));
-  return value;
-}
 
 // Every head can be chosen in these.
 bool holds_each_head(const std::string& file) {
@@ -58,12 +49,12 @@ HeadSelection AlignmentOutput::selection() const {
   HeadSelection s;
   s.layers = layers;
   for (const std::string& head : heads) {
-    const size_t dot = head.find('.');
-    if (dot == std::string::npos) {
-      s.heads.push_back(number(head, head));
+    const auto numbers = layer_and_head(head);
+    if (!numbers) invalid(fmt::format("--alignment-heads {}: expected a head, or LAYER.HEAD", head));
+    if (numbers->size() == 1) {
+      s.heads.push_back(numbers->front());
     } else {
-      s.pairs.emplace_back(number(std::string_view(head).substr(0, dot), head),
-                           number(std::string_view(head).substr(dot + 1), head));
+      s.pairs.emplace_back(numbers->front(), numbers->back());
     }
   }
   if (!s.pairs.empty() && (!s.heads.empty() || !s.layers.empty()))

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "graph/error.h"
 #include "ops/support/attention_inputs.h"
@@ -13,14 +12,6 @@ namespace attune {
 namespace {
 
 [[noreturn]] void invalid(std::string message) { throw Error(Error::Kind::kInvalidArgument, std::move(message)); }
-
-int64_t number(std::string_view text, const std::string& part) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty())
-    invalid(fmt::format("weights '{}': expected all, configured, a layer (2) or a layer and head (0.3)", part));
-  return value;
-}
 
 // An encoder, whose keys depend on no tokens either, has no tokens at all.
 bool has_tokens(const Graph& graph) {
@@ -46,16 +37,17 @@ void keep_heads(Graph& graph, size_t index, const std::vector<int64_t>& wanted) 
 WeightsRequest weights_request(const std::vector<std::string>& parts) {
   WeightsRequest r;
   for (const std::string& part : parts) {
-    const size_t dot = part.find('.');
+    const auto numbers = layer_and_head(part);
     if (part == "all") {
       r.all = true;
     } else if (part == "configured") {
       r.configured = true;
-    } else if (dot == std::string::npos) {
-      r.heads.layers.push_back(number(part, part));
+    } else if (!numbers) {
+      invalid(fmt::format("weights '{}': expected all, configured, a layer (2) or a layer and head (0.3)", part));
+    } else if (numbers->size() == 1) {
+      r.heads.layers.push_back(numbers->front());
     } else {
-      const std::string_view text = part;
-      r.heads.pairs.emplace_back(number(text.substr(0, dot), part), number(text.substr(dot + 1), part));
+      r.heads.pairs.emplace_back(numbers->front(), numbers->back());
     }
   }
   if ((r.all ? 1 : 0) + (r.configured ? 1 : 0) + (r.heads.layers.empty() ? 0 : 1) + (r.heads.pairs.empty() ? 0 : 1) > 1)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <unordered_set>
 
 #include "graph/error.h"
@@ -150,6 +151,19 @@ AttentionTap tap(Graph& graph, const Site& site, size_t layer, bool averaged, bo
 }
 
 }  // namespace
+
+std::optional<std::vector<int64_t>> layer_and_head(std::string_view text) {
+  std::vector<int64_t> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (;;) {
+    const auto [next, error] = std::from_chars(at, end, numbers.emplace_back());
+    if (error != std::errc()) return std::nullopt;
+    if (next == end) return numbers;
+    if (*next != '.' || numbers.size() == 2) return std::nullopt;
+    at = next + 1;
+  }
+}
 
 std::vector<int64_t> HeadSelection::heads_of(size_t layer, size_t layer_count, bool& selected) const {
   const auto is_layer = [&](int64_t l) {

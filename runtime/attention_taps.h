@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,9 @@ enum class AttentionKind {
   kSelf,
   kCross  // its keys don't depend on the tokens that the model has given so far
 };
+
+// "2" is {2}, "0.3" (a layer and its head) is {0, 3}; nothing if `text` is neither.
+std::optional<std::vector<int64_t>> layer_and_head(std::string_view text);
 
 // Layers of one kind of attention, and heads in them, both from 0.
 struct HeadSelection {

@@ -7,6 +7,7 @@
 
 #include "graph/error.h"
 #include "graph/io/output_file.h"
+#include "runtime/text/replace.h"
 
 namespace attune {
 namespace {
@@ -21,11 +22,6 @@ std::string cue_text(const std::string& text) {
   }
   out.erase(out.find_last_not_of(" \t\n") + 1);
   return out;
-}
-
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
 }
 
 std::string extension_of(const std::string& file) { return std::filesystem::path(file).extension().string(); }

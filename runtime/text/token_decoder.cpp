@@ -9,6 +9,7 @@
 #include "graph/error.h"
 #include "runtime/text/byte_level.h"
 #include "runtime/text/pattern.h"
+#include "runtime/text/replace.h"
 #include "runtime/text/unicode.h"
 
 namespace attune {
@@ -32,11 +33,6 @@ std::unique_ptr<TokenDecoder> function(F f) {
   return std::make_unique<FunctionDecoder<F>>(std::move(f));
 }
 
-void replace(std::string& text, std::string_view from, std::string_view to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-}
-
 // Blanks before punctuation and English contractions go.
 std::string clean_up(std::string text) {
   for (const auto& [from, to] : {std::pair{" .", "."},
@@ -50,7 +46,7 @@ std::string clean_up(std::string text) {
                                  {" 's", "'s"},
                                  {" 've", "'ve"},
                                  {" 're", "'re"}})
-    replace(text, from, to);
+    replace_all(text, from, to);
   return text;
 }
 
@@ -118,7 +114,7 @@ Tokens byte_fallback(const Tokens& tokens) {
 
 Tokens metaspace(Tokens tokens, const std::string& replacement, bool prefix) {
   for (size_t i = 0; i < tokens.size(); ++i) {
-    replace(tokens[i], replacement, " ");
+    replace_all(tokens[i], replacement, " ");
     if (i == 0 && prefix && tokens[i].starts_with(' ')) tokens[i].erase(0, 1);
   }
   return tokens;
@@ -150,7 +146,7 @@ std::unique_ptr<TokenDecoder> make_token_decoder(const json& j) {
   }
   if (type == "BPEDecoder")
     return function([suffix = j.value("suffix", "</w>")](Tokens t) {
-      for (size_t i = 0; i < t.size(); ++i) replace(t[i], suffix, i + 1 == t.size() ? "" : " ");
+      for (size_t i = 0; i < t.size(); ++i) replace_all(t[i], suffix, i + 1 == t.size() ? "" : " ");
       return t;
     });
   if (type == "Replace") {

@@ -159,5 +159,14 @@ TEST(AlignmentHeadsOfTheConfiguration, AreTheDefault) {
   for (size_t p = 0; p < kSource.size(); ++p) EXPECT_NEAR(g.alignment[0][p], weight(expected[1], 2, 0, p), 1e-5);
 }
 
+TEST(LayerAndHead, AreNumbersWithAPointBetween) {
+  using Numbers = std::vector<int64_t>;
+  EXPECT_EQ(layer_and_head("2"), Numbers({2}));
+  EXPECT_EQ(layer_and_head("-1"), Numbers({-1}));
+  EXPECT_EQ(layer_and_head("10.3"), Numbers({10, 3}));
+  for (const char* wrong : {"", ".", "1.", ".3", "1.2.3", "one", "1x", " 1", "99999999999999999999"})
+    EXPECT_EQ(layer_and_head(wrong), std::nullopt) << wrong;
+}
+
 }  // namespace
 }  // namespace attune

@@ -192,6 +192,18 @@ TEST(TokenizerJson, PiecesReadAsTheyDoWithinText) {
   EXPECT_EQ(tokenizer->piece(2), "s");
 }
 
+// An empty mark in front of words stood between all characters, without end.
+TEST(TokenizerJson, EmptyMarksStandNowhere) {
+  const test::TemporaryFolder folder;
+  for (const char* decoder :
+       {R"({"type": "Metaspace", "replacement": ""})", R"({"type": "BPEDecoder", "suffix": ""})"}) {
+    std::ofstream(folder.path() / "tokenizer.json")
+        << R"({"decoder": )" << decoder
+        << R"(, "model": {"type": "WordLevel", "vocab": {"<unk>": 0, "the": 1}, "unk_token": "<unk>"}})";
+    EXPECT_EQ(load_tokenizer_json(folder.path() / "tokenizer.json")->decode(std::vector<int64_t>{1}), "the") << decoder;
+  }
+}
+
 // Time and memory of a heap: twenty thousand letters took half a second, and a million would take minutes.
 TEST(TokenizerJson, LongWordsAreMergedInTime) {
   const test::TemporaryFolder folder;
