@@ -139,31 +139,30 @@ Pat step_pattern() {
 Outcome rewrite_step(const Match& m, Builder& b) {
   const Node& before = *m.node("attention");
   AttentionParts parts(before);
-  const auto &states = m["states"]->tensor_type().shape, &query = parts.inputs[kAttentionQuery]->tensor_type().shape,
-             &context = before.output(kAttentionContext)->tensor_type().shape,
-             &merged = m["merge"]->tensor_type().shape;
-  if (!states || !query || !context || !merged || query->size() != 4 || context->size() != 4)
-    return m.refuse("attention", "its heads are not apart");
-  const Dim &heads = (*query)[1], &width = (*query)[3], &value_width = (*context)[3];
-  const auto is_row = [](const Dims& x, const Dims& apart) {
-    const bool flat = x.size() == 2 || (x.size() == 3 && x[1].is(1));
-    return flat && apart[2].is(1) && x[0] == apart[0] && x.back() == apart[1] * apart[3];
+  const TensorType &states = m["states"]->tensor_type(), &merged = m["merge"]->tensor_type(),
+                   &query = parts.inputs[kAttentionQuery]->tensor_type(),
+                   &context = before.output(kAttentionContext)->tensor_type();
+  if (query.rank() != 4) return m.refuse("attention", "its heads are not apart");
+  // By its size there is one position then.
+  const auto is_row = [](const TensorType& x, const TensorType& apart) {
+    const Dim batch = apart.dim(0), width = apart.dim(1) * apart.dim(3);
+    return x.shape == Dims{batch, width} || x.shape == Dims{batch, 1, width};
   };
-  if (!heads.constant() || !width.constant() || !value_width.constant() || !is_row(*states, *query))
+  const auto heads = query.dim(1).constant();
+  if (!heads || !is_row(states, query))
     return m.refuse("step split", "is not one row of states with its last axis split into heads");
-  if (!is_row(*merged, *context)) return m.refuse("merge", "is not one row of the context with its heads merged");
+  if (!is_row(merged, context)) return m.refuse("merge", "is not one row of the context with its heads merged");
   if (is_used_elsewhere(*before.output(kAttentionContext)))
     return m.refuse("attention", "its context is also used with heads apart");
-  parts.inputs[kAttentionQuery] = states->size() == 2 ? b.unsqueeze(m["states"], {1}) : m["states"];
-  parts.attributes["num_heads"] = *heads.constant();
-  if (const auto groups = parts.inputs[kAttentionKey]->tensor_type().dim(1).constant();
-      groups && *groups != *heads.constant())
+  parts.inputs[kAttentionQuery] = states.rank() == 2 ? b.unsqueeze(m["states"], {1}) : m["states"];
+  parts.attributes["num_heads"] = *heads;
+  if (const auto groups = parts.inputs[kAttentionKey]->tensor_type().dim(1).constant(); groups && *groups != *heads)
     parts.attributes["num_kv_heads"] = *groups;
   const Node* now = parts.build(b);
   Value* row = now->output(kAttentionContext);
-  Outcome outcome(merged->size() == 2 ? b.squeeze(row, {1}) : row);
+  Outcome outcome(merged.rank() == 2 ? b.squeeze(row, {1}) : row);
   carry_outputs(before, *now, outcome);
-  return outcome.detail(fmt::format("{} heads of width {}, of one step", *heads.constant(), *width.constant()));
+  return outcome.detail(fmt::format("{} heads of width {}, of one step", *heads, query.dim(3).to_string()));
 }
 
 // (B N, H, T, F) -> (B, N, H, T, F) -> (B, N, T, H, F) -> (B, N, T, H F), attention in N streams: heads are merged

@@ -33,11 +33,8 @@ pattern::Rule scaled_sum_of_scores() {
   return {"normalize_relative_scores",
           one_of("scaling", {Op("Mul", "scaled")(sum, factor), Op("Div", "scaled")(sum, factor)}),
           [](const Match& m, Builder& b) -> Outcome {
-            const Value *key = m["key"], *positions = m["positions"];
-            if (key->constant() || m["query"]->constant() || key->tensor_type().rank() < 3)
-              return m.refuse("scores", "are no product of queries and keys");
-            if (m["factor"]->tensor_type().rank() != 0 || m.inference().scalar(positions))
-              return m.refuse("positions", "are a number");
+            if (m["key"]->tensor_type().rank() < 3) return m.refuse("scores", "are no product of queries and keys");
+            if (m.inference().scalar(m["positions"])) return m.refuse("positions", "are a number");
             if (!reaches_softmax(*m.root())) return m.refuse("scaled", "do not go to a softmax");
             const char* type = m.choice("scaling") == 0 ? "Mul" : "Div";
             return b.op("Add", {b.op(type, {m["scores"], m["factor"]}), b.op(type, {m["positions"], m["factor"]})});
@@ -49,17 +46,16 @@ pattern::Rule bias_of_heads() {
   Pat heads = Op("Reshape", "heads").shared()(any("states"), any());
   return {"normalize_bias_of_heads", Op("Add", "biased")(heads, any("bias")),
           [](const Match& m, Builder& b) -> Outcome {
-            const auto &states = m["states"]->tensor_type().shape, &heads = m["heads"]->tensor_type().shape,
-                       &bias = m["bias"]->tensor_type().shape;
-            if (!states || !heads || !bias || states->size() != 3 || heads->size() != 4 || !m["bias"]->constant())
+            const TensorType &states = m["states"]->tensor_type(), &bias = m["bias"]->tensor_type();
+            const Tensor* tensor = m["bias"]->constant();
+            if (!tensor || states.rank() != 3)
               return m.refuse("heads", "are no states split into heads, plus a constant");
-            const auto count = (*heads)[2].constant(), width = (*heads)[3].constant();
-            const bool splits = count && width && (*states)[0] == (*heads)[0] && (*states)[1] == (*heads)[1];
-            if (!splits || bias->size() < 2 || !std::equal(bias->end() - 2, bias->end(), heads->end() - 2) ||
-                !std::all_of(bias->begin(), bias->end() - 2, [](const Dim& d) { return d.is(1); }))
+            const Dim count = bias.dim(-2), width = bias.dim(-1);
+            if (m["heads"]->tensor_type().shape != Dims{states.dim(0), states.dim(1), count, width} ||
+                !(count * width).is(tensor->count()))
               return m.refuse("bias", "is not one of heads");
-            Value* flat = b.constant(m["bias"]->constant()->to_contiguous().reshaped({*count * *width}));
-            return b.reshape(b.op("Add", {m["states"], flat}), {0, 0, *count, *width});
+            Value* flat = b.constant(tensor->to_contiguous().reshaped({tensor->count()}));
+            return b.reshape(b.op("Add", {m["states"], flat}), {0, 0, *count.constant(), *width.constant()});
           }};
 }
 
@@ -70,11 +66,10 @@ pattern::Rule summed_keys() {
   return {"normalize_summed_keys", Op("Tanh")(Op("Add", "sum")(inner, any("c"))),
           [](const Match& m, Builder& b) -> Outcome {
             const auto is_query = [&](const char* name) { return m[name]->tensor_type().dim(1).is(1); };
-            for (const char* name : {"a", "b", "c", "sum"})
+            for (const char* name : {"a", "b", "c"})
               if (m[name]->tensor_type().rank() != 3) return m.refuse("sum", "is not of a query and of keys");
             const bool a = is_query("a"), other = is_query("b");
-            if (is_query("sum") || is_query("c") || a == other)
-              return m.refuse("inner", "is not of one query and keys");
+            if (is_query("c") || a == other) return m.refuse("inner", "is not of one query and keys");
             Value* keys = b.op("Add", {m[a ? "b" : "a"], m["c"]});
             return b.op("Tanh", {b.op("Add", {m[a ? "a" : "b"], keys})});
           }};

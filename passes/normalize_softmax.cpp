@@ -37,9 +37,8 @@ Outcome rewrite(const Match& m, Builder& b) {
 
 // Reshape(Softmax(Reshape(x))) that folds rows in front of the softmax and unfolds them behind it.
 Outcome rewrite_folded(const Match& m, Builder& b) {
-  const auto &x = m["x"]->tensor_type().shape, &rows = m["rows"]->tensor_type().shape,
-             &unfolded = m["unfolded"]->tensor_type().shape;
-  if (!x || !rows || !unfolded || x->empty() || rows->empty() || *unfolded != *x || !(rows->back() == x->back()))
+  const TensorType &x = m["x"]->tensor_type(), &rows = m["rows"]->tensor_type();
+  if (m["unfolded"]->tensor_type().shape != x.shape || !(rows.dim(-1) == x.dim(-1)))
     return m.refuse("unfolded", "does not give the rows of the softmax back as they were");
   Node* n = b.node("", "Softmax", {m["x"]}, 1, {{"axis", int64_t{-1}}});
   n->name = m.node("softmax")->name;

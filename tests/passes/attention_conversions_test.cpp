@@ -94,6 +94,18 @@ std::string microsoft(const std::string& node) {
          node + " }";
 }
 
+// The report, and users, find the attention by the name of what it was, whatever else was made beside it.
+TEST(RaiseAttention, NamesTheAttentionAlone) {
+  Model model = parse_model(microsoft("[first] y = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v)"));
+  Report report;
+  ASSERT_EQ(apply(raise_attention, model, report), 1U);
+  std::vector<std::string> named;
+  model.graph->for_each_node([&](const Node& n) {
+    if (n.name == "first") named.push_back(n.type());
+  });
+  EXPECT_THAT(named, testing::ElementsAre("Attention"));
+}
+
 TEST(RaiseAttention, SaysWhatItRefuses) {
   EXPECT_EQ(refusal(standard("bool", "")), "");
   EXPECT_THAT(refusal(standard("int64", "")), HasSubstr("attn_mask is an integer tensor"));

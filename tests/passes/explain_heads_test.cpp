@@ -41,5 +41,29 @@ TEST(ExplainHeads, OfQueriesThatAreSlicedWithTheirHeads) {
   EXPECT_THAT(c.report.near_misses[0].reason, HasSubstr("expected Transpose, found Slice"));
 }
 
+// What isn't projected is no miss: operands that are given with heads apart, or computed so from what is.
+TEST(ExplainHeads, NothingOfOperandsWithoutALayer) {
+  const Converted given(R"(<ir_version: 8, opset_import: ["" : 17, "ai.attune" : 1]>
+    g (float[B,2,T,4] q, float[B,2,S,4] k) => (float[B,2,T,4] y)
+    { y = ai.attune.Attention <num_heads = 2> (q, k, k) })");
+  EXPECT_THAT(given.report.near_misses, testing::IsEmpty());
+  const Converted computed(R"(<ir_version: 8, opset_import: ["" : 17, "ai.attune" : 1]>
+    g (float[B,T,8] q, float[B,2,S,4] k) => (float[B,T,8] y)
+    { r = Relu (k)
+      y = ai.attune.Attention <num_heads = 2> (q, r, r) })");
+  EXPECT_THAT(computed.report.near_misses, testing::IsEmpty());
+}
+
+// Layers whose weights are stored as integers stay in front of an Attention.
+TEST(ExplainHeads, NothingOfLayersOfIntegers) {
+  const Converted c(R"(<ir_version: 8, opset_import: ["" : 17, "ai.attune" : 1]>
+    g (float[B,T,4] x, float[B,S,4] k) => (float[B,T,4] y)
+    <int8[4,4] w = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}, float scale = {0.1}, int8 zero = {1}>
+    { d = DequantizeLinear (w, scale, zero)
+      q = MatMul (x, d)
+      y = ai.attune.Attention <num_heads = 2> (q, k, k) })");
+  EXPECT_THAT(c.report.near_misses, testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace attune
