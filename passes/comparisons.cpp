@@ -1,10 +1,10 @@
 #include "passes/comparisons.h"
 
-#include <algorithm>
 #include <array>
 #include <unordered_set>
 
 #include "passes/node_facts.h"
+#include "passes/uniform_value.h"
 
 namespace attune {
 namespace {
@@ -37,10 +37,7 @@ std::vector<Use> comparisons_of(const Value& value) {
 std::optional<double> compared_with(const Use& comparison) {
   const Value* other = comparison.node->input(1 - comparison.index);
   const Tensor* t = other ? other->constant() : nullptr;
-  if (!t || t->count() == 0 || t->count() > 65536) return std::nullopt;
-  const std::vector<double> values = t->to_contiguous().to_double();
-  const bool same = std::all_of(values.begin(), values.end(), [&](double x) { return x == values[0]; });
-  return same ? std::optional(values[0]) : std::nullopt;
+  return t ? uniform_value(*t) : std::nullopt;
 }
 
 }  // namespace attune

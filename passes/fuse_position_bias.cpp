@@ -9,6 +9,7 @@
 #include "ops/support/relative_position_buckets.h"
 #include "passes/attention_node.h"
 #include "passes/mask_analysis.h"
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/size_builder.h"
 #include "passes/uniform_value.h"
@@ -49,10 +50,10 @@ class BucketFunction {
 
   // The buckets of the distances; nothing if `v` isn't such a function.
   const std::vector<double>* evaluate(const Value* v, int depth = 0) {
-    if (!v || depth > kMaxDepth) return nullptr;
-    if (const auto it = known_.find(v); it != known_.end()) return it->second.empty() ? nullptr : &it->second;
-    std::vector<double> values = compute(*v, depth + 1);
-    return &known_.emplace(v, std::move(values)).first->second;
+    if (depth > kMaxDepth) return nullptr;
+    if (!known_.contains(v)) known_.emplace(v, compute(*v, depth + 1));
+    const std::vector<double>& values = known_.at(v);
+    return values.empty() ? nullptr : &values;
   }
 
   // The tensor of distances (Tq, Tk) that the function starts from, and what is added to queries.
@@ -85,7 +86,7 @@ class BucketFunction {
     };
     for (const int sign : {1, -1}) {
       const Dim offset = key - query - (sign > 0 ? e : Dim(0) - e);
-      if (!is_free(offset) || (base_ && !(offset == offset_))) continue;
+      if (!is_free(offset) || (base_ && !is_based_on(v, offset))) continue;
       if (!base_) base_ = &v;
       offset_ = offset;
       std::vector<double> out;
@@ -95,16 +96,21 @@ class BucketFunction {
     return {};
   }
 
+  // One distance only: a row of keys, or a column of queries, is none beside it.
+  bool is_based_on(const Value& v, const Dim& offset) const {
+    return offset == offset_ && v.tensor_type().shape == base_->tensor_type().shape;
+  }
+
   std::vector<double> node(const Node& n, int depth) {
     std::vector<const std::vector<double>*> inputs;
     const size_t count = n.is("Expand") ? 1 : n.is("Clip") ? 3 : n.inputs().size();
-    for (size_t i = 0; i < count; ++i) {
-      const bool unbounded = n.is("Clip") && i > 0 && !n.input(i);
-      inputs.push_back(unbounded ? (i == 1 ? &lowest_ : &highest_) : evaluate(n.input(i), depth));
-      if (!inputs.back() || inputs.back()->empty()) return {};
-    }
-    const auto f = operation(n, inputs.size());
+    const auto f = operation(n, count);
     if (!f) return {};
+    for (size_t i = 0; i < count; ++i) {
+      const std::vector<double>& unbounded = i == 1 ? lowest_ : highest_;
+      inputs.push_back(n.input(i) ? evaluate(n.input(i), depth) : &unbounded);
+      if (!inputs.back()) return {};
+    }
     std::vector<double> out(distances_.size()), x(inputs.size());
     const DataType type = n.output()->element_type();
     for (size_t i = 0; i < out.size(); ++i) {
@@ -208,7 +214,7 @@ std::optional<ClippedFunction> clipped_function(const std::vector<int64_t>& dist
   std::map<int64_t, int64_t> row_at;
   for (size_t i = 0; i < found.size(); ++i) {
     const auto row = static_cast<int64_t>(found[i]);
-    if (static_cast<double>(row) != found[i] || row < -table_rows || row >= table_rows) return std::nullopt;
+    if (row < -table_rows || row >= table_rows) return std::nullopt;
     row_at[distances[i]] = row < 0 ? row + table_rows : row;
   }
   int64_t last = 0;
@@ -229,27 +235,19 @@ Value* bias_node(Builder& b, std::vector<Value*> inputs, const Parameters& p) {
       ->output();
 }
 
-bool adds_first_axis(const Node& unsqueeze, const Inference& inference) {
-  std::vector<int64_t> axes = unsqueeze.attr_ints("axes");
-  if (unsqueeze.input(1)) axes = inference.constant_integers(unsqueeze.input(1)).value_or(std::vector<int64_t>{});
-  return axes.size() == 1 && (axes[0] == 0 || axes[0] == -4);
-}
-
 Outcome rewrite(const Match& m, Builder& b, Graph& outermost) {
   const Value& table = *m["table"];
-  const TensorType& type = table.tensor_type();
-  if (!table.constant() || type.rank() != 2)
+  if (!table.constant())
     return m.refuse("table", fmt::format("{} is not a constant table of buckets and heads", table.type().to_string()));
   const Node* batched = m.node("bias");
-  if (batched && !adds_first_axis(*batched, m.inference()))
+  if (batched && axes_of(*batched, m.inference()) != std::vector<int64_t>{0})
     return m.refuse("bias", "does not get its axis of batches first");
   if (!batched && m.root()->uses().size() == 1 && m.root()->uses()[0].node->is("Unsqueeze"))
     return m.refuse("heads first", "gets its axis of batches yet");
   const std::vector<int64_t> compared = distances();
   BucketFunction function(m.inference(), compared);
   const auto* found = function.evaluate(m["buckets"]);
-  if (!found || found->empty() || !function.base() ||
-      m["buckets"]->tensor_type().shape != function.base()->tensor_type().shape)
+  if (!found || !function.base() || m["buckets"]->tensor_type().shape != function.base()->tensor_type().shape)
     return m.refuse("buckets", "is not a function of the distance between key and query alone");
   const int64_t buckets = table.constant()->dim(0);
   auto parameters = parameters_of(buckets, compared, *found, function.numbers());
@@ -280,7 +278,7 @@ Outcome rewrite(const Match& m, Builder& b, Graph& outermost) {
 // ONNX Runtime's operator, whose table is (buckets, heads) in column-major order.
 Outcome rewrite_microsoft(const Match& m, Builder& b) {
   const Value& table = *m["table"];
-  if (!table.constant() || table.tensor_type().rank() != 2) return m.refuse("table", "is not a constant table");
+  if (!table.constant()) return m.refuse("table", "is not a constant table");
   const int64_t buckets = table.constant()->dim(0), heads = table.constant()->dim(1);
   const Node& n = *m.node("theirs");
   const Parameters parameters{n.attr_int("max_distance", 128), n.attr_int("is_bidirectional", 0) != 0};

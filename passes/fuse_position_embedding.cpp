@@ -7,6 +7,7 @@
 
 #include "ops/evaluate.h"
 #include "passes/attention_node.h"
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/size_builder.h"
 #include "passes/token_positions.h"
@@ -46,7 +47,7 @@ Pat sum_pattern() {
 // Slice that asks for as many as there are states gives fewer only beyond the end of the table.
 bool adds_row_by_row(const TensorType& rows, const TensorType& states, const Dim& asked) {
   const int rank = rows.rank();
-  if (rank < 2 || states.rank() < rank || !rows.dim(-1).constant() || !(rows.dim(-1) == states.dim(-1)) ||
+  if (states.rank() < rank || !(rows.dim(-1) == states.dim(-1)) ||
       !(rows.dim(-2) == states.dim(-2) || asked == states.dim(-2)))
     return false;
   for (int axis = -3; axis >= -rank; --axis)
@@ -55,8 +56,8 @@ bool adds_row_by_row(const TensorType& rows, const TensorType& states, const Dim
 }
 
 // Positions of tokens differ from sentence to sentence.
-bool has_row_of_each_token(const TensorType& rows, const TensorType& states, const TensorType& tokens) {
-  return rows.rank() == 3 && states.rank() == 3 && rows.dim(0) == states.dim(0) && tokens.dim(0) == states.dim(0);
+bool are_of_one_batch(const TensorType& tokens, const TensorType& states) {
+  return states.rank() == 3 && tokens.dim(0) == states.dim(0);
 }
 
 // What a DequantizeLinear or Cast makes of constants, as such where kernels read it in its narrow storage, else
@@ -90,7 +91,12 @@ Outcome rewrite(const Match& m, Builder& b, Graph& outermost) {
     inputs[0] = table;
     table = b.op("DequantizeLinear", std::move(inputs), n->attributes());
   }
-  if (m.choice("lookup") == 1) added = added->uses()[0].node->output();  // folded back
+  if (m.choice("lookup") == 1) {
+    Dims of_positions = *dims(m["rows"]);
+    of_positions.push_back(added->tensor_type().dim(-1));
+    added = added->uses()[0].node->output();
+    if (added->tensor_type().shape != of_positions) return m.refuse("lookup", "has another shape than its positions");
+  }
   if (m.node("placed")) added = m.node("placed")->output();
   table = constant_table(b, table);
   if (!table)
@@ -100,8 +106,7 @@ Outcome rewrite(const Match& m, Builder& b, Graph& outermost) {
   if (!adds_row_by_row(added->tensor_type(), x->tensor_type(), positions->asked))
     return m.refuse("lookup", fmt::format("{} does not have one row for each state of {}", added->type().to_string(),
                                           x->type().to_string()));
-  if (positions->tokens &&
-      !has_row_of_each_token(added->tensor_type(), x->tensor_type(), positions->tokens->tensor_type()))
+  if (positions->tokens && !are_of_one_batch(positions->tokens->tensor_type(), x->tensor_type()))
     return m.refuse("rows", "are counted in other sentences than those of the states");
   SizeBuilder sizes(outermost, &b.inference());
   if (!sizes.can_compute(positions->start))

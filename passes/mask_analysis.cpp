@@ -8,6 +8,7 @@
 #include "passes/comparisons.h"
 #include "passes/mask_analyzer.h"
 #include "passes/node_facts.h"
+#include "passes/uniform_value.h"
 
 namespace attune {
 
@@ -50,7 +51,7 @@ MaskTreePtr MaskAnalyzer::not_negative(const Dim& e) const {
 }
 
 MaskElement MaskAnalyzer::element(const Value* v, const Dims& at, int depth) {
-  if (!v || depth > kMaxDepth) return {};
+  if (depth > kMaxDepth || v->tensor_type().rank() != static_cast<int>(at.size()) || !all_known(at)) return {};
   const auto key = std::pair(v, to_string(at));
   if (const auto it = known_.find(key); it != known_.end()) return it->second;
   MaskElement e = follow(*v, at, depth + 1);
@@ -80,15 +81,15 @@ MaskElement MaskAnalyzer::follow(const Value& v, const Dims& at, int depth) {
   if (const Tensor* t = v.constant()) return constant(*t, at);
   if (v.is_graph_input() && !v.graph()->parent_node()) return input(v, at);
   const Node* n = v.producer();
-  if (!n || !n->domain().empty() || v.output_index() != 0) return {};
+  if (!n || !n->domain().empty()) return {};
   return node(*n, at, depth);
 }
 
 MaskElement MaskAnalyzer::small_contents(const Value& v, const Dims& at) const {
   const SymbolicTensor* c = inference_.contents(&v);
-  if (!c || at.size() > 1 || c->shape.size() != at.size()) return {};
+  if (!c || at.size() > 1) return {};
   const auto i = at.empty() ? std::optional<int64_t>(0) : at[0].constant();
-  if (!i || *i < 0 || static_cast<size_t>(*i) >= c->size()) return {};
+  if (!i || static_cast<size_t>(*i) >= c->size()) return {};
   if (!c->is_integer()) {
     const auto real = c->reals[static_cast<size_t>(*i)];
     return real ? leaf(*real) : MaskElement{};
@@ -97,14 +98,13 @@ MaskElement MaskAnalyzer::small_contents(const Value& v, const Dims& at) const {
 }
 
 MaskElement MaskAnalyzer::constant(const Tensor& t, const Dims& at) {
-  if (t.type() == DataType::kString || t.count() == 0 || t.count() > 65536) return {};
-  const std::vector<double> values = t.to_contiguous().to_double();
-  if (std::all_of(values.begin(), values.end(), [&](double x) { return x == values[0]; })) return leaf(values[0]);
-  if (!is_integer(t.type()) || at.size() != t.rank() || std::abs(values[0]) > 1e9) return {};
+  if (const auto value = uniform_value(t)) return leaf(*value);
+  if (!is_integer(t.type()) || !has_few_numbers(t)) return {};
+  const std::vector<int64_t> values = t.to_contiguous().to_int64();
   const auto row = static_cast<size_t>(t.dim(t.rank() - 1));
   for (size_t i = 0; i < values.size(); ++i)
-    if (values[i] != values[0] + static_cast<double>(i % row)) return {};
-  return {Dim(static_cast<int64_t>(values[0])) + at.back(), nullptr};
+    if (!(Dim(values[i]) - values[0]).is(static_cast<int64_t>(i % row))) return {};
+  return {Dim(values[0]) + at.back(), nullptr};
 }
 
 bool MaskAnalyzer::selects_rows(const Value& v, int depth) {
@@ -133,13 +133,11 @@ MaskElement MaskAnalyzer::input(const Value& v, const Dims& at) {
   const DataType type = v.element_type();
   if (type != DataType::kBool && (!is_integer(type) || at.size() < 2 || selects_rows(v) || tells_numbers_apart(v)))
     return {};
-  if (!all_known(at)) return {};
   return {{}, make_node({&v, at, {}}, make_leaf(1), make_leaf(0))};
 }
 
 MaskElement MaskAnalyzer::opaque(const Value& v, const Dims& at) {
   const DataType type = v.element_type();
-  if (!all_known(at)) return {};
   if (type == DataType::kBool) return {{}, make_node({&v, at, {}}, make_leaf(1), make_leaf(0))};
   if ((type != DataType::kInt64 && type != DataType::kInt32) || at.size() > 1) return {};
   const std::string symbol = fmt::format("${}{}", static_cast<const void*>(&v), to_string(at));
@@ -151,7 +149,8 @@ MaskElement MaskAnalyzer::node(const Node& n, const Dims& at, int depth) {
   const std::string& type = n.type();
   if (type == "Identity") return element(n.input(0), at, depth);
   if (type == "Cast") return cast(n, at, depth);
-  if (type == "Unsqueeze" || type == "Squeeze" || type == "Reshape" || type == "Expand") return reshaped(n, at, depth);
+  if (type == "Unsqueeze" || type == "Squeeze" || type == "Reshape") return reshaped(n, at, depth);
+  if (type == "Expand") return operand(n, 0, at, depth);
   if (type == "Tile") return tiled(n, at, depth);
   if (type == "Transpose") return transposed(n, at, depth);
   if (type == "Slice") return sliced(n, at, depth);
@@ -210,7 +209,6 @@ MaskMeaning analyze_mask(const Value& mask, const Inference& inference) {
 
 Dim analyze_integers(const Value& value, const Inference& inference) {
   std::map<std::string, IntegerElement, std::less<>> used;
-  if (!value.tensor_type().has_rank()) return {};
   const MaskElement e = element_of(value, inference, used);
   return used.empty() ? e.affine : Dim();
 }

@@ -29,8 +29,8 @@ struct MaskMeaning {
 
 // The element (@0, ..., @rank-1) of `mask`.
 MaskMeaning analyze_mask(const Value& mask, const Inference& inference);
-// The element (@0, ..., @rank-1) of an integer tensor, if it is an affine expression of indices and sizes; else
-// unknown.
+// The element (@0, ..., @rank-1) of an integer tensor of known rank, if it is an affine expression of indices and
+// sizes; else unknown.
 Dim analyze_integers(const Value& value, const Inference& inference);
 
 }  // namespace attune

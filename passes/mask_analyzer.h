@@ -58,7 +58,7 @@ class MaskAnalyzer {
   MaskElement operand(const Node& n, size_t i, const Dims& at, int depth);
 
   // Elements of other places: mask_movement.cpp.
-  // Shapes that differ in axes of size 1 only, and axes of size 1 that are repeated.
+  // Shapes that differ in axes of size 1 only.
   MaskElement reshaped(const Node& n, const Dims& at, int depth);
   // Copies along axes of size 1.
   MaskElement tiled(const Node& n, const Dims& at, int depth);
@@ -74,6 +74,8 @@ class MaskAnalyzer {
   MaskElement mapped(const Node& n, const Dims& at, int depth,
                      const std::function<double(const std::vector<double>&)>& f);
   MaskElement cast(const Node& n, const Dims& at, int depth);
+  // Numbers as the type has them; not understood where an integer type has no such.
+  static MaskElement typed(const MaskTreePtr& tree, DataType type);
   MaskElement range(const Node& n, const Dims& at, int depth);
   MaskElement triangle(const Node& n, const Dims& at, int depth);
   MaskElement chosen(const Node& n, const Dims& at, int depth);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/infer/contents.h"
 #include "passes/mask_analyzer.h"
 #include "passes/uniform_value.h"
 
@@ -20,23 +21,30 @@ MaskElement MaskAnalyzer::mapped(const Node& n, const Dims& at, int depth,
 MaskElement MaskAnalyzer::cast(const Node& n, const Dims& at, int depth) {
   const MaskElement x = element(n.input(0), at, depth);
   const auto to = static_cast<DataType>(n.attr_int("to", 0));
-  if (!x.understood()) return {};
-  if (x.affine.known() && is_integer(to)) return x;
+  if (x.affine.known() && is_integer(to)) return {fit_to(to, x.affine), nullptr};
   const MaskTreePtr t = tree_of(x);
   if (!t) return is_float(to) ? x : MaskElement{};  // an index as a number: still compared as an integer
-  return {{}, combine({t}, [to](const auto& v) { return cast_number(v[0], to); })};
+  return typed(t, to);
+}
+
+MaskElement MaskAnalyzer::typed(const MaskTreePtr& tree, DataType type) {
+  const auto lost = [&](double x) {
+    return is_integer(type) && !(std::abs(x) < 1e15 && fit_to(type, Dim(static_cast<int64_t>(x))).known());
+  };
+  const std::vector<double> leaves = MaskTree::leaves(tree);
+  if (std::any_of(leaves.begin(), leaves.end(), lost)) return {};
+  return {{}, combine({tree}, [type](const auto& v) { return cast_number(v[0], type); })};
 }
 
 MaskElement MaskAnalyzer::range(const Node& n, const Dims& at, int depth) {
   const Dim start = affine_of(element(n.input(0), {}, depth)), step = affine_of(element(n.input(2), {}, depth));
-  if (at.size() != 1 || !start.known() || !step.known()) return {};
   return {start + at[0] * step, nullptr};
 }
 
 MaskElement MaskAnalyzer::triangle(const Node& n, const Dims& at, int depth) {
   const Dim k = n.input(1) ? affine_of(element(n.input(1), {}, depth)) : Dim(0);
   const MaskTreePtr x = tree_of(element(n.input(0), at, depth));
-  if (at.size() < 2 || !x || !k.known()) return {};
+  if (at.size() < 2 || !x) return {};
   const Dim beyond = at[at.size() - 1] - at[at.size() - 2] - k;  // >= 0: on or above the diagonal k
   const MaskTreePtr kept = n.attr_int("upper", 1) != 0 ? not_negative(beyond) : not_negative(Dim(0) - beyond);
   if (!kept) return {};
@@ -53,14 +61,15 @@ MaskElement MaskAnalyzer::chosen(const Node& n, const Dims& at, int depth) {
 MaskElement MaskAnalyzer::elementwise(const Node& n, const Dims& at, int depth) {
   if (n.inputs().size() != 2) return {};
   const MaskElement a = operand(n, 0, at, depth), b = operand(n, 1, at, depth);
-  if (!a.understood() || !b.understood()) return {};
   const Dim x = affine_of(a), y = affine_of(b);
   const bool affine = x.known() && y.known() && (a.affine.known() || b.affine.known());
   const std::string& type = n.type();
+  const DataType result = n.output()->element_type();
   if (affine) {
-    if (type == "Add") return {x + y, nullptr};
-    if (type == "Sub") return {x - y, nullptr};
-    if (type == "Mul") return {x * y, nullptr};
+    const auto fit = [&](const Dim& d) { return is_integer(result) ? fit_to(result, d) : d; };
+    if (type == "Add") return {fit(x + y), nullptr};
+    if (type == "Sub") return {fit(x - y), nullptr};
+    if (type == "Mul") return {fit(x * y), nullptr};
     if (type == "Greater") return {{}, not_negative(x - y - 1)};
     if (type == "GreaterOrEqual") return {{}, not_negative(x - y)};
     if (type == "Less") return {{}, not_negative(y - x - 1)};
@@ -70,11 +79,7 @@ MaskElement MaskAnalyzer::elementwise(const Node& n, const Dims& at, int depth) 
   const MaskTreePtr s = tree_of(a), t = tree_of(b);
   const auto f = operation(type);
   if (!s || !t || !f) return {};
-  const bool rounds = n.output()->element_type() == DataType::kFloat;
-  return {{}, combine({s, t}, [&](const auto& v) {
-            const double result = f(v[0], v[1]);
-            return rounds ? static_cast<double>(static_cast<float>(result)) : result;
-          })};
+  return typed(combine({s, t}, [&](const auto& v) { return f(v[0], v[1]); }), result);
 }
 
 std::function<double(double, double)> MaskAnalyzer::operation(const std::string& type) {

@@ -1,6 +1,4 @@
 // Masks through operators that take elements from other places: shapes, slices, joins, gathers.
-#include <algorithm>
-
 #include "passes/mask_analyzer.h"
 #include "passes/node_facts.h"
 
@@ -8,8 +6,7 @@ namespace attune {
 
 MaskElement MaskAnalyzer::reshaped(const Node& n, const Dims& at, int depth) {
   const Dims *from = dims(n.input(0)), *to = dims(n.output());
-  if (!from || !to) return {};
-  if (n.is("Expand")) return operand(n, 0, at, depth);
+  if (!from) return {};
   Dims own;
   size_t j = 0;
   for (const Dim& d : *from) {
@@ -26,16 +23,17 @@ MaskElement MaskAnalyzer::reshaped(const Node& n, const Dims& at, int depth) {
 }
 
 MaskElement MaskAnalyzer::tiled(const Node& n, const Dims& at, int depth) {
-  const Dims *from = dims(n.input(0)), *to = dims(n.output());
-  if (!from || !to) return {};
-  for (size_t axis = 0; axis < from->size(); ++axis)
-    if (!(*from)[axis].is(1) && !((*from)[axis] == (*to)[axis])) return {};
+  for (int axis = 0; axis < static_cast<int>(at.size()); ++axis) {
+    const Dim from = n.input(0)->tensor_type().dim(axis);
+    if (!from.is(1) && !(from == n.output()->tensor_type().dim(axis))) return {};
+  }
   return operand(n, 0, at, depth);
 }
 
 MaskElement MaskAnalyzer::transposed(const Node& n, const Dims& at, int depth) {
+  if (!n.has("perm")) return element(n.input(0), Dims(at.rbegin(), at.rend()), depth);
   const std::vector<int64_t> perm = n.attr_ints("perm");
-  if (perm.size() != at.size()) return {};
+  if (perm.size() != at.size()) return {};  // the rank of what is transposed isn't known
   Dims own(at.size());
   for (size_t i = 0; i < perm.size(); ++i) own[static_cast<size_t>(perm[i])] = at[i];
   return element(n.input(0), own, depth);
@@ -54,9 +52,9 @@ MaskElement MaskAnalyzer::sliced(const Node& n, const Dims& at, int depth) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<size_t>(from_front(axes[i], static_cast<int64_t>(at.size())));
     Dim start = (*starts)[i];
-    if (steps[i] != 1 || !start.known()) return {};
+    if (steps[i] != 1) return {};
     if (const auto c = start.constant(); c && *c < 0) start = (*shape)[axis] + start;
-    if (has_elements(start) || !start.at_least(0)) return {};
+    if (!start.at_least(0)) return {};
     own[axis] = own[axis] + start;
   }
   return element(n.input(0), own, depth);
@@ -68,12 +66,10 @@ MaskElement MaskAnalyzer::concatenated(const Node& n, const Dims& at, int depth)
   Dim end(0);
   std::vector<std::pair<Dim, MaskElement>> parts;  // first index, element
   for (const Value* x : n.inputs()) {
-    const Dims* shape = dims(x);
-    if (!shape || !(*shape)[axis].known()) return {};
     Dims own = at;
     own[axis] = at[axis] - end;
     const Dim begin = end;
-    end = end + (*shape)[axis];
+    end = end + x->tensor_type().dim(static_cast<int>(axis));
     // A constant index falls into one part.
     if (const auto i = at[axis].constant(), b = begin.constant(), e = end.constant(); i && b && e) {
       if (*i >= *b && *i < *e) return element(x, own, depth);
@@ -86,40 +82,34 @@ MaskElement MaskAnalyzer::concatenated(const Node& n, const Dims& at, int depth)
   MaskTreePtr tree = tree_of(parts[0].second);
   for (size_t i = 1; i < parts.size(); ++i) {
     const MaskTreePtr inside = not_negative(at[axis] - parts[i].first);
-    if (!inside) return {};
     tree = combine({inside, tree_of(parts[i].second), tree}, [](const auto& v) { return v[0] != 0 ? v[1] : v[2]; });
   }
   return {{}, tree};
 }
 
 MaskElement MaskAnalyzer::scattered(const Node& n, const Dims& at, int depth) {
-  const Dims *data = dims(n.input(0)), *indices = dims(n.input(1));
-  if (!data || !indices || n.attr_string("reduction", "none") != "none" || indices->size() != data->size() + 1)
-    return {};
-  if (!std::equal(data->begin(), data->end(), indices->begin()) ||
-      !indices->back().is(static_cast<int64_t>(data->size())))
-    return {};
+  Dims all = *dims(n.output());
+  all.emplace_back(static_cast<int64_t>(at.size()));
+  if (n.attr_string("reduction", "none") != "none" || n.input(1)->tensor_type().shape != all) return {};
   for (size_t c = 0; c < at.size(); ++c) {
     Dims own = at;
     own.emplace_back(static_cast<int64_t>(c));
     const Dim index = affine_of(element(n.input(1), own, depth));
     // An axis of size 1 has the one index 0.
-    if (!(index == at[c]) && !(index.is(0) && (*data)[c].is(1))) return {};
+    if (!(index == at[c]) && !(index.is(0) && all[c].is(1))) return {};
   }
   return element(n.input(2), at, depth);
 }
 
 MaskElement MaskAnalyzer::gathered_nd(const Node& n, const Dims& at, int depth) {
-  const Dims *data = dims(n.input(0)), *indices = dims(n.input(1));
-  if (!data || !indices) return {};
-  const auto count = indices->back().constant();
-  if (!count || static_cast<size_t>(*count) != data->size()) return {};  // elements, not rows of them
+  const auto count = n.input(1)->tensor_type().dim(-1).constant();
+  if (!count) return {};
   Dims own;
   for (int64_t c = 0; c < *count; ++c) {
     Dims where = at;
     where.emplace_back(c);
     own.push_back(affine_of(element(n.input(1), where, depth)));
-    if (!own.back().known()) return {};
+    if (has_elements(own.back()) || !own.back().at_least(0)) return {};
   }
   return element(n.input(0), own, depth);
 }
@@ -131,7 +121,7 @@ MaskElement MaskAnalyzer::gathered(const Node& n, const Dims& at, int depth) {
   const auto a = static_cast<size_t>(axis), r = indices->size();
   const Dims where(at.begin() + static_cast<std::ptrdiff_t>(a), at.begin() + static_cast<std::ptrdiff_t>(a + r));
   const Dim index = affine_of(element(n.input(1), where, depth));
-  if (!index.known() || has_elements(index) || !index.at_least(0)) return {};
+  if (has_elements(index) || !index.at_least(0)) return {};
   Dims own(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(a));
   own.push_back(index);
   own.insert(own.end(), at.begin() + static_cast<std::ptrdiff_t>(a + r), at.end());

@@ -1,9 +1,7 @@
 // Masks in the ways that the attention rules know: added to scores with heads apart, or as a condition
-#include <cmath>
 #include <optional>
 
 #include "passes/mask_analysis.h"
-#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -51,15 +49,19 @@ Value* query_of(Value* scores) {
   return n && n->is("MatMul") ? without_factors(n->input(0)) : nullptr;
 }
 
+// Whether a mask (B, H, T, S) becomes (B H, T, S).
+bool folds_heads(const TensorType& mask, const TensorType& folded) {
+  return mask.rank() == 4 && folded.shape == Dims{folded.dim(0), mask.dim(2), mask.dim(3)};
+}
+
 // Scores (B H, T, S) plus a mask that was folded like them: unfolded, added, and folded again.
 pattern::Rule folded_mask() {
   Pat folded = Op("Reshape", "folded").shared()(any("mask"), any());
   return {"normalize_folded_mask", Op("Add")(any("scores"), folded), [](const Match& m, Builder& b) -> Outcome {
-            const Dims *mask = dims(m["mask"]), *folded = dims(m["folded"]), *scores = dims(m["scores"]);
-            const bool folds = mask && folded && scores && mask->size() == 4 && folded->size() == 3 &&
-                               scores->size() == 3 && (*folded)[0] == (*scores)[0] &&
-                               ((*folded)[1] == (*scores)[1] || (*folded)[1].is(1)) && (*folded)[2] == (*scores)[2] &&
-                               (*mask)[2] == (*folded)[1] && (*mask)[3] == (*folded)[2];
+            const TensorType &folded = m["folded"]->tensor_type(), &scores = m["scores"]->tensor_type();
+            const bool folds = folds_heads(m["mask"]->tensor_type(), folded) &&
+                               scores.shape == Dims{folded.dim(0), scores.dim(1), folded.dim(2)} &&
+                               (folded.dim(1) == scores.dim(1) || folded.dim(1).is(1));
             if (!folds) return m.refuse("folded", "does not fold heads into the batch as the scores have it");
             Value* query = query_of(m["scores"]);
             if (!query) return m.refuse("scores", "are not a product of queries and keys");
@@ -80,10 +82,9 @@ pattern::Rule folded_mask() {
 pattern::Rule sum_with_folded_mask() {
   Pat folded = Op("Reshape", "folded").shared()(any("mask"), any());
   return {"normalize_folded_mask", Op("Add")(any("of all"), folded), [](const Match& m, Builder& b) -> Outcome {
-            const Dims *mask = dims(m["mask"]), *folded = dims(m["folded"]), *all = dims(m["of all"]);
-            const bool folds = mask && folded && all && mask->size() == 4 && folded->size() == 3 &&
-                               (*mask)[2] == (*folded)[1] && (*mask)[3] == (*folded)[2] &&
-                               (all->size() == 2 || (all->size() == 3 && (*all)[0].is(1)));
+            const TensorType& all = m["of all"]->tensor_type();
+            const bool folds = folds_heads(m["mask"]->tensor_type(), m["folded"]->tensor_type()) &&
+                               (all.rank() == 2 || (all.rank() == 3 && all.dim(0).is(1)));
             if (!folds) return m.refuse("of all", "is no mask of all heads beside a folded one");
             Value* sum = b.op("Add", {m["of all"], m["mask"]});
             Value* heads = b.op("Slice", {b.op("Shape", {m["folded"]}), b.integers({0}), b.integers({1})});
@@ -100,7 +101,7 @@ pattern::Rule multiplied_mask(bool subtracted) {
             // Either factor may be the mask.
             for (const bool swapped : {false, true}) {
               Value *scores = m[swapped ? "mask" : "scores"], *mask = m[swapped ? "scores" : "mask"];
-              if (!is_float(mask->element_type()) || mask->constant() || dims(mask) == nullptr) continue;
+              if (!is_float(mask->element_type()) || mask->constant()) continue;
               const auto filler = filler_of(*mask, *m["filler"], subtracted, m.inference());
               if (!filler) continue;
               Value* condition = b.op("Cast", {mask}, {{"to", static_cast<int64_t>(DataType::kBool)}});
@@ -136,7 +137,7 @@ pattern::Rule scaled_mask(const std::string& type, bool filler_first) {
       [type, filler_first](const Match& m, Builder& b) -> Outcome {
         const double number = *m.number("factor"), factor = type == "Mul" ? number : 1 / number;
         const Value* operand = m["factor"];
-        if (!(factor > 0) || !std::isfinite(factor)) return m.refuse("factor", "is not a positive number");
+        if (!(factor > 0)) return m.refuse("factor", "is not a positive number");
         if (operand->tensor_type().rank() > m["scores"]->tensor_type().rank())
           return m.refuse("factor", "adds axes to the scores");
         if (!(*m.number("filler") < 0)) return m.refuse("filler", "hides no position from a softmax");

@@ -123,11 +123,10 @@ class MaskRewrite {
     return index_symbol(static_cast<size_t>(rank - from_end));
   }
 
-  // Whether an input mask has the batch and the keys of the mask.
+  // Whether an input mask of rank 2 has the batch and the keys of the mask.
   bool covers(const Value& input) const {
     const TensorType &from = input.tensor_type(), &to = mask_->tensor_type();
-    return from.rank() == 2 && from.dim(1) == to.dim(-1) &&
-           (to.rank() == 4 ? from.dim(0) == to.dim(0) : from.dim(0).is(1));
+    return from.dim(1) == to.dim(-1) && (to.rank() == 4 ? from.dim(0) == to.dim(0) : from.dim(0).is(1));
   }
 
   Dim past() const {
@@ -209,7 +208,7 @@ class MaskRewrite {
     return 0;
   }
 
-  // Whether the bound can be given as an input: a size, or an element of a tensor of lengths, one for each batch.
+  // Whether the bound can be given as an input: a size, or an element of a tensor, one for each batch or for all.
   bool can_say(const Condition& c) const {
     if (c.question == Question::kCausal && c.bound == past()) return true;
     Dim sizes = c.bound;
@@ -217,9 +216,6 @@ class MaskRewrite {
       const TensorType &type = e->tensor->tensor_type(), &mask = mask_->tensor_type();
       const bool one = type.rank() == 0 || type.dim(0).is(1);
       if (!one && (e->indices != Dims{index(4)} || mask.rank() != 4 || !(type.dim(0) == mask.dim(0)))) return false;
-      if (c.question == Question::kLengths && one) return false;
-    } else if (c.question == Question::kLengths) {
-      return false;
     }
     return sizes_.can_compute(sizes);
   }
@@ -283,13 +279,14 @@ class MaskRewrite {
     if (!is_condition() && shows_fillers() &&
         std::any_of(fillers.begin(), fillers.end(), [](double f) { return !std::isinf(f); }))
       return "its filler is part of the scores that are given";
-    if (is_condition() || fillers.empty() || sees_something) return {};
+    if (is_condition() || sees_something) return {};
     if (fillers.size() > 1) return "it has two fillers, and a row may see nothing";
-    const double filler = *fillers.begin();
-    if (std::isinf(filler)) return {};
-    if (!absorbs_scores(filler, mask_->element_type()))
-      return fmt::format("its filler {:g} doesn't absorb scores, and a row may see nothing", filler);
-    mean_if_empty_ = true;
+    for (const double filler : fillers) {
+      if (std::isinf(filler)) continue;
+      if (!absorbs_scores(filler, mask_->element_type()))
+        return fmt::format("its filler {:g} doesn't absorb scores, and a row may see nothing", filler);
+      mean_if_empty_ = true;
+    }
     return {};
   }
 
@@ -376,7 +373,7 @@ class MaskRewrite {
     // The batch is that of the queries, or of the keys, where one of them has a row for all.
     const Value* last = nullptr;
     for (Value* states : {parts_.inputs[kAttentionQuery], parts_.inputs[kAttentionKey]}) {
-      if (!states || (last && states->tensor_type().dim(0) == last->tensor_type().dim(0))) continue;
+      if (last && states->tensor_type().dim(0) == last->tensor_type().dim(0)) continue;
       last = states;
       if (v->tensor_type().rank() == 1 && v->tensor_type().dim(0) == states->tensor_type().dim(0)) continue;
       Value* batch = b_.op("Slice", {b_.op("Shape", {states}), b_.integers({0}), b_.integers({1})});

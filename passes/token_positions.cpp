@@ -1,14 +1,17 @@
 #include "passes/token_positions.h"
 
 #include <algorithm>
+#include <array>
 
 #include "passes/mask_analysis.h"
+#include "passes/node_facts.h"
 #include "passes/uniform_value.h"
 
 namespace attune {
 namespace {
 
 constexpr int kMaxDepth = 16;
+constexpr std::array kPolynomial = {"Add", "Sub", "Mul"};
 
 bool counts(DataType type) { return is_integer(type) || type == DataType::kBool; }
 
@@ -37,20 +40,18 @@ class TokenCount {
   std::optional<Form> evaluate(Value* v, int depth = 0) const {
     v = without_casts(v);
     if (v == tokens_) return Form{0, 1, 0, 0};
+    if (v == count_) return Form{0, 0, 1, 0};
     if (const auto known = inference_.integers(v); known && known->size() == 1 && known->at(0).known())
       return Form{known->at(0), 0, 0, 0};
     if (const auto number = uniform_value(v, inference_); number && counts(v->element_type()))
       return Form{static_cast<int64_t>(*number), 0, 0, 0};
     const Node* n = v->producer();
-    if (!n || !n->domain().empty() || depth > kMaxDepth) return std::nullopt;
-    if (n->is("CumSum")) return is_count(*n) ? std::optional(Form{0, 0, 1, 0}) : std::nullopt;
-    if (n->inputs().size() != 2) return std::nullopt;
+    if (!n || depth > kMaxDepth || !is_one_of(*n, kPolynomial)) return std::nullopt;
     const auto a = evaluate(n->input(0), depth + 1), b = evaluate(n->input(1), depth + 1);
     if (!a || !b) return std::nullopt;
     if (n->is("Add")) return Form{a->one + b->one, a->token + b->token, a->count + b->count, a->product + b->product};
     if (n->is("Sub")) return Form{a->one - b->one, a->token - b->token, a->count - b->count, a->product - b->product};
-    if (n->is("Mul")) return product(*a, *b);
-    return std::nullopt;
+    return product(*a, *b);
   }
 
  private:
@@ -67,34 +68,31 @@ class TokenCount {
 
   void find_tokens(Value* v, int depth) {
     const Node* n = v->producer();
-    if (!n || tokens_ || depth > kMaxDepth || !n->domain().empty()) return;
-    if (n->is("CumSum") && is_integer(v->element_type())) {
+    if (!n || depth > kMaxDepth) return;
+    if (n->is("CumSum") && is_count(*n)) {
+      count_ = v;
       tokens_ = without_casts(n->input(0));
-      return;
     }
-    if (n->is("Add") || n->is("Sub") || n->is("Mul") || n->is("Cast") || n->is("Identity"))
+    if (is_one_of(*n, kPolynomial) || n->is("Cast") || n->is("Identity"))
       for (Value* input : n->inputs()) find_tokens(input, depth + 1);
   }
 
   bool is_count(const Node& n) const {
-    const auto axis = inference_.constant_integers(n.input(1));
-    return n.attr_int("exclusive", 0) == 0 && n.attr_int("reverse", 0) == 0 && axis && axis->size() == 1 &&
-           (axis->at(0) == -1 || axis->at(0) == 1) && n.output()->tensor_type().rank() == 2 &&
-           without_casts(n.input(0)) == tokens_;
+    const auto axis = inference_.scalar(n.input(1));
+    return n.attr_int("exclusive", 0) == 0 && n.attr_int("reverse", 0) == 0 && (axis == -1 || axis == 1);
   }
 
   const Inference& inference_;
-  Value* tokens_ = nullptr;
+  Value *tokens_ = nullptr, *count_ = nullptr;
 };
 
 // Where a Slice of neighbours along this one axis begins.
 std::optional<Dim> slice_start(const Node& slice, int64_t axis, const Inference& inference) {
   const int rank = slice.output()->tensor_type().rank();
   const auto starts = inference.integers(slice.input(1));
-  const auto axes = slice.input(3) ? inference.constant_integers(slice.input(3)) : std::vector<int64_t>{0};
-  const auto steps = slice.input(4) ? inference.constant_integers(slice.input(4)) : std::vector<int64_t>{1};
-  const bool neighbours = starts && starts->size() == 1 && axes && axes->size() == 1 &&
-                          (axes->at(0) == axis || axes->at(0) + rank == axis) && steps == std::vector<int64_t>{1};
+  const auto axes = slice.input(3) ? inference.scalar(slice.input(3)) : 0;
+  const auto steps = slice.input(4) ? inference.scalar(slice.input(4)) : 1;
+  const bool neighbours = starts && starts->size() == 1 && (axes == axis || axes == axis - rank) && steps == 1;
   return neighbours && starts->at(0).at_least(0) ? std::optional(starts->at(0)) : std::nullopt;
 }
 
@@ -106,12 +104,11 @@ Value* before_tail(Value* v, const Inference& inference) {
   return first && n->input(0)->tensor_type().dim(1) - *first == v->tensor_type().dim(1) ? n->input(0) : v;
 }
 
-std::optional<TokenPositions> positions_from(const Dim& first) {
-  const auto summands = first.summands();
-  if (!summands) return std::nullopt;
+TokenPositions positions_from(const Dim& first) {
   TokenPositions out;
-  for (const Dim::Summand& s : *summands)
-    if (s.symbols.empty()) out.offset = s.factor;
+  if (const auto summands = first.summands())
+    for (const Dim::Summand& s : *summands)
+      if (s.symbols.empty()) out.offset = s.factor;
   out.start = first - out.offset;
   return out;
 }
@@ -124,8 +121,8 @@ bool has_indices(const Dim& d) {
 }  // namespace
 
 std::optional<TokenPositions> sliced_positions(const Node& slice, int64_t axis, const Inference& inference) {
-  const auto first = slice.input(1) ? slice_start(slice, axis, inference) : std::nullopt;
-  auto out = first ? positions_from(*first) : std::nullopt;
+  const auto first = slice_start(slice, axis, inference);
+  auto out = first ? std::optional(positions_from(*first)) : std::nullopt;
   const auto ends = out ? inference.integers(slice.input(2)) : std::nullopt;
   if (ends && ends->size() == 1) out->asked = ends->at(0) - *first;
   return out;
@@ -133,25 +130,21 @@ std::optional<TokenPositions> sliced_positions(const Node& slice, int64_t axis, 
 
 std::optional<TokenPositions> token_positions(const Value& rows, const Inference& inference) {
   const int rank = rows.tensor_type().rank();
-  if (!is_integer(rows.element_type()) || rank < 1 || rank > 2) return std::nullopt;
   const Dim index = rows.tensor_type().dim(-1).is(1) ? Dim(0) : index_symbol(static_cast<size_t>(rank - 1));
   const Dim first = analyze_integers(rows, inference) - index;
   if (first.known() && !has_indices(first)) {
     auto out = positions_from(first);
     const Node* n = rows.producer();
-    if (const auto sliced = n && n->is("Slice") ? sliced_positions(*n, rank - 1, inference) : std::nullopt;
-        out && sliced)
-      out->asked = sliced->asked;
+    if (const auto sliced = n && n->is("Slice") ? sliced_positions(*n, rank - 1, inference) : std::nullopt)
+      out.asked = sliced->asked;
     return out;
   }
-  if (rank != 2) return std::nullopt;
   Value* all = const_cast<Value*>(&rows);
   if (Value* cast = without_casts(all)) all = before_tail(cast, inference);
   const TokenCount count(inference, all);
   if (!count.tokens() || count.tokens()->tensor_type().rank() != 2) return std::nullopt;
   const auto form = count.evaluate(all);
-  if (!form || !form->count.is(0) || !form->product.is(1) || !form->one.constant() || !form->token.known())
-    return std::nullopt;
+  if (!form || !form->count.is(0) || !form->product.is(1) || !form->one.constant()) return std::nullopt;
   return TokenPositions{*form->one.constant(), form->token, count.tokens(), {}};
 }
 

@@ -16,7 +16,7 @@ struct TokenPositions {
   Dim asked;                // of a Slice: how many rows it asks for; it gives fewer only where its operand ends
 };
 
-// Nothing if `rows` (rank 1, or 2 with the batch first) are no such positions.
+// Nothing if `rows` (integers; with tokens of rank 2, the batch first) are no such positions.
 std::optional<TokenPositions> token_positions(const Value& rows, const Inference& inference);
 // What a Slice along the axis `axis`, one by one from a known place on, takes of the positions 0, 1 ...
 std::optional<TokenPositions> sliced_positions(const Node& slice, int64_t axis, const Inference& inference);

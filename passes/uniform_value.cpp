@@ -1,18 +1,30 @@
 #include "passes/uniform_value.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "ops/infer/contents.h"
 
 namespace attune {
 
 double cast_number(double v, DataType to) {
   if (to == DataType::kBool) return v != 0 ? 1 : 0;
-  if (is_integer(to)) return std::trunc(v);
-  if (to == DataType::kFloat16) return static_cast<double>(static_cast<float>(Float16(static_cast<float>(v))));
-  return to == DataType::kDouble ? v : static_cast<double>(static_cast<float>(v));
+  return is_integer(to) ? std::trunc(v) : round_to(to, v);
+}
+
+bool has_few_numbers(const Tensor& t) {
+  constexpr int64_t kMaxElements = 65536;
+  return t.type() != DataType::kString && t.count() > 0 && t.count() <= kMaxElements;
+}
+
+std::optional<double> uniform_value(const Tensor& t) {
+  if (!has_few_numbers(t)) return std::nullopt;
+  const std::vector<double> values = t.to_contiguous().to_double();
+  const bool same = std::all_of(values.begin(), values.end(), [&](double x) { return x == values[0]; });
+  return same ? std::optional(values[0]) : std::nullopt;
 }
 
 std::optional<double> uniform_value(const Value* v, const Inference& inference) {
-  if (!v) return std::nullopt;
   if (const auto known = inference.scalar(v)) return known;
   const Node* n = v->producer();
   if (!n) return std::nullopt;

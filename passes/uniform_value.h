@@ -11,6 +11,12 @@ namespace attune {
 // isn't known.
 std::optional<double> uniform_value(const Value* v, const Inference& inference);
 
+// The one value of all elements of a constant; nothing if they differ, or aren't few numbers.
+std::optional<double> uniform_value(const Tensor& t);
+
+// Whether a constant has numbers, and not so many that it takes long to look at each.
+bool has_few_numbers(const Tensor& t);
+
 // A number as Cast gives it in elements of this type.
 double cast_number(double v, DataType to);
 

@@ -26,10 +26,11 @@ TEST(ExplainLocalAttention, WeightsInBlocks) {
 
 // Beyond the table a Clip gives its last row.
 TEST(ExplainPositions, ThatAreClippedToTheTable) {
-  const auto notes = [](const std::string& rows) {
+  const auto notes = [](const std::string& rows, const std::string& table = "float[4,1]") {
     return Converted(R"(<ir_version: 8, opset_import: ["" : 17]>
       g (float[B,T,1] x) => (float[B,T,1] y)
-      <float[4,1] table = {1, 2, 3, 4}, int64 zero = {0}, int64 one = {1}, int64 three = {3}>
+      <)" + table +
+                     R"( table = {1, 2, 3, 4}, int64 zero = {0}, int64 one = {1}, int64 three = {3}>
       { shape = Shape (x)
         n = Gather (shape, one)
         all = Range (zero, n, one) )" +
@@ -41,6 +42,7 @@ TEST(ExplainPositions, ThatAreClippedToTheTable) {
               testing::Contains(testing::AllOf(HasSubstr("'look'"), HasSubstr("'bound' (Clip) clips"))));
   EXPECT_THAT(notes("[bound] rows = Min (all, three)"), testing::Contains(HasSubstr("'bound' (Min) clips")));
   EXPECT_THAT(notes("rows = Mul (all, one)"), testing::IsEmpty());
+  EXPECT_THAT(notes("rows = Min (all, three)", "float[4,1,1]"), testing::IsEmpty());
 }
 
 }  // namespace
