@@ -98,8 +98,8 @@ Value* contract(Builder& b, Labelled left, Labelled right, const std::string& re
   const bool row_is_right = roles->batch.empty() ? !right.value->constant() && right.labels.size() > left.labels.size()
                                                  : roles->right.empty() && !roles->left.empty();
   // Scores that are written as a product of keys and queries.
-  const bool rows_first = !roles->batch.empty() && !roles->left.empty() && !roles->right.empty() &&
-                          result == roles->batch + roles->right + roles->left;
+  const bool rows_first =
+      !roles->batch.empty() && !roles->left.empty() && result == roles->batch + roles->right + roles->left;
   if (row_is_right || rows_first) {
     std::swap(left, right);
     std::swap(roles->left, roles->right);

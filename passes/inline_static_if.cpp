@@ -20,9 +20,9 @@ class IfInliner {
 
  private:
   void inline_if(Node& n) {
-    const auto condition = inference_.constant_integers(n.input(0));
-    if (!condition || condition->size() != 1) return;
-    const auto* branch = n.find<std::shared_ptr<Graph>>((*condition)[0] != 0 ? "then_branch" : "else_branch");
+    const auto condition = inference_.scalar(n.input(0));
+    if (!condition) return;
+    const auto* branch = n.find<std::shared_ptr<Graph>>(*condition != 0 ? "then_branch" : "else_branch");
     if (!branch) return;
     std::unordered_map<const Value*, Value*> mapping;
     const std::vector<Value*> results = copy_nodes(**branch, &n, mapping);

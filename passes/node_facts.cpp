@@ -12,4 +12,10 @@ std::optional<std::vector<int64_t>> axes_of(const Node& n, const Inference& infe
   return axes;
 }
 
+bool splits_last_axis(const Value* whole, const Value* split) {
+  const Dims *from = dims(whole), *to = dims(split);
+  return from && to && !from->empty() && to->size() > from->size() &&
+         std::equal(from->begin(), from->end() - 1, to->begin());
+}
+
 }  // namespace attune

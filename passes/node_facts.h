@@ -21,11 +21,20 @@ bool is_one_of(const Node& n, const std::array<const char*, N>& types) {
 // The shape of a tensor; null where not even its rank is known.
 inline const Dims* dims(const Value* v) { return v->tensor_type().shape ? &*v->tensor_type().shape : nullptr; }
 
+// The same of a tensor of rank `rank`; null for others.
+inline const Dims* dims(const Value* v, size_t rank) {
+  const Dims* shape = dims(v);
+  return shape && shape->size() == rank ? shape : nullptr;
+}
+
 // An axis of a tensor of known rank, counted from the front.
 inline int64_t from_front(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
 
 // The axes of a Squeeze or Unsqueeze, counted from the front of the larger of its two shapes, ascending. Nothing if
 // they aren't known, or not given.
 std::optional<std::vector<int64_t>> axes_of(const Node& n, const Inference& inference);
+
+// Whether a Reshape from `whole` to `split` makes several axes of the last one, and nothing else.
+bool splits_last_axis(const Value* whole, const Value* split);
 
 }  // namespace attune

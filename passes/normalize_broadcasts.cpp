@@ -20,16 +20,16 @@ using pattern::Pat;
 // Whether Expand or Tile only copies along axes of size 1.
 bool copies_ones(const Node& n) {
   const Dims *from = dims(n.input(0)), *to = dims(n.output());
-  if (!from || !to || from->size() > to->size()) return false;
+  if (!from || !to) return false;
   const size_t added = to->size() - from->size();
   for (size_t i = 0; i < from->size(); ++i)
     if (!(*from)[i].is(1) && !((*from)[i] == (*to)[added + i])) return false;
   return true;
 }
 
-bool is_copy(const Node& n) { return (n.is("Expand") || n.is("Tile")) && n.input(0) && copies_ones(n); }
+bool is_copy(const Node& n) { return (n.is("Expand") || n.is("Tile")) && copies_ones(n); }
 
-bool is_weight(const Value* v) { return v && v->constant() && v->tensor_type().rank() <= 2; }
+bool is_weight(const Value* v) { return v->constant() && v->tensor_type().rank() <= 2; }
 
 constexpr int kMaxSteps = 6;
 
@@ -57,7 +57,7 @@ Value* before_copies(Builder& b, Value* v, int steps = 0) {
   const bool linear = n->is("MatMul") || n->is("Add");
   if (!linear) return nullptr;
   const size_t weight = is_weight(n->input(1)) ? 1 : 0;
-  if (!is_weight(n->input(weight)) || (n->is("MatMul") && weight == 0)) return nullptr;
+  if (n->is("MatMul") && weight == 0) return nullptr;
   Value* whole = n->input(1 - weight);
   Value* x = n->is("MatMul") ? rows_before_copies(b, whole, steps + 1) : before_copies(b, whole, steps + 1);
   return x ? b.op(n->type(), {x, n->input(weight)}) : nullptr;
@@ -69,18 +69,18 @@ Value* rows_before_copies(Builder& b, Value* v, int steps) {
   return x && x->tensor_type().dim(-1) == v->tensor_type().dim(-1) ? x : nullptr;
 }
 
-// Whether `y` alone has the shape `shape`.
-bool has_shape(const Value* y, const Dims* shape) { return shape && dims(y) && *dims(y) == *shape; }
+// Whether `y` alone has the shape of `result`.
+bool has_shape_of(const Value* y, const Value* result) {
+  return dims(y) && y->tensor_type().shape == result->tensor_type().shape;
+}
 
-// Whether `x` and `y` are broadcast to `shape`.
-bool are_broadcast_to(const Value* x, const Value* y, const Dims* shape) {
-  if (!shape || !dims(x) || !dims(y) || dims(x)->size() > shape->size() || dims(y)->size() > shape->size())
-    return false;
-  const auto has = [&](const Dims& d, size_t i) {
-    return i <= d.size() && d[d.size() - i] == (*shape)[shape->size() - i];
-  };
-  for (size_t i = 1; i <= shape->size(); ++i)  // axes from the last one on
-    if (!has(*dims(x), i) && !has(*dims(y), i)) return false;
+// Whether `x` and `y` are broadcast to the shape of `result`.
+bool are_broadcast_to(const Value* x, const Value* y, const Value* result) {
+  if (!dims(result)) return false;
+  for (int axis = -1; axis >= -result->tensor_type().rank(); --axis) {
+    const Dim size = result->tensor_type().dim(axis);
+    if (!(x->tensor_type().dim(axis) == size) && !(y->tensor_type().dim(axis) == size)) return false;
+  }
   return true;
 }
 
@@ -90,8 +90,8 @@ pattern::Rule needless_copy(const std::string& type) {
             for (const size_t i : {0, 1}) {
               Value* other = f.input(1 - i);
               const Node* copy = f.input(i)->producer();
-              const bool needless = copy && is_copy(*copy) && are_broadcast_to(copy->input(0), other, dims(f.output()));
-              if ((!needless && !has_shape(other, dims(f.output()))) || f.input(i) == other) continue;
+              const bool needless = copy && is_copy(*copy) && are_broadcast_to(copy->input(0), other, f.output());
+              if (!needless && !has_shape_of(other, f.output())) continue;
               Value* x = before_copies(b, f.input(i));
               if (!x) continue;
               return b.op(f.type(), {i == 0 ? x : other, i == 0 ? other : x});
@@ -104,7 +104,7 @@ pattern::Rule needless_copy(const std::string& type) {
 Tensor rows(const Tensor& matrix, int64_t begin, int64_t end) {
   const Tensor dense = matrix.to_contiguous();
   Tensor part = Tensor::allocate(dense.type(), {end - begin, dense.dim(1)});
-  const size_t row = dense.bytes() / static_cast<size_t>(dense.dim(0));
+  const size_t row = storage_bytes(dense.type(), static_cast<size_t>(dense.dim(1)));
   std::copy_n(dense.raw() + static_cast<size_t>(begin) * row, part.bytes(), part.mutable_raw());
   return part;
 }
@@ -116,8 +116,7 @@ pattern::Rule concatenated() {
           [](const Match& m, Builder& b) -> Outcome {
             const Value* weight = m["weight"];
             const auto width = m["left"]->tensor_type().dim(-1).constant();
-            if (!weight->constant() || weight->tensor_type().rank() != 2 || weight->uses().size() > 1 || !width ||
-                *width <= 0 || *width >= weight->constant()->dim(0))
+            if (!weight->constant() || weight->tensor_type().rank() != 2 || weight->uses().size() > 1 || !width)
               return m.refuse("weight", "is not a constant matrix of its own");
             Value *left = m["left"], *right = m["right"];
             Value* of_left = rows_before_copies(b, left);
@@ -137,13 +136,13 @@ pattern::Rule concatenated() {
 pattern::Rule bias_of_sum() {
   return {"normalize_bias", Op("Add")(Op("Add", "sum")(any("left"), any("right")), any("bias")),
           [](const Match& m, Builder& b) -> Outcome {
-            const Dims *left = dims(m["left"]), *right = dims(m["right"]), *sum = dims(m["sum"]);
+            const Dims *left = dims(m["left"]), *right = dims(m["right"]);
             if (!is_weight(m["bias"]) || m["bias"]->tensor_type().rank() > 1)
               return m.refuse("bias", "is not a constant vector");
-            if (!left || !right || !sum || is_weight(m["left"]) || is_weight(m["right"]) || (*left == *right))
+            if (!left || !right || is_weight(m["left"]) || is_weight(m["right"]) || (*left == *right))
               return m.refuse("sum", "is not one of a row and a matrix");
-            if (*right == *sum) return b.op("Add", {m["left"], b.op("Add", {m["right"], m["bias"]})});
-            if (*left == *sum) return b.op("Add", {b.op("Add", {m["left"], m["bias"]}), m["right"]});
+            if (has_shape_of(m["right"], m["sum"])) return b.op("Add", {m["left"], b.op("Add", {m["right"], m["bias"]})});
+            if (has_shape_of(m["left"], m["sum"])) return b.op("Add", {b.op("Add", {m["left"], m["bias"]}), m["right"]});
             return m.refuse("sum", "is larger than both its operands");
           }};
 }
@@ -154,10 +153,10 @@ pattern::Rule constant_row_product() {
           [](const Match& m, Builder& b) -> Outcome {
             Value* row = rows_before_copies(b, m["row"]);
             const auto width = m["row"]->tensor_type().dim(-1).constant();
-            const Dims *x = dims(m["x"]), *product = dims(m.root());
+            const Dims* x = dims(m["x"]);
             if (!row || !width || row->tensor_type().shape != Dims{1, 1, *width})
               return m.refuse("row", "is not one row for all of the batch");
-            if (!x || !product || *product != Dims{(*x)[0], 1, (*x)[1]})
+            if (!x || m.root()->tensor_type().shape != Dims{(*x)[0], 1, (*x)[1]})
               return m.refuse("row", "is copied to several, or to a larger batch");
             Value* column = b.op("MatMul", {m["x"], b.reshape(row, {*width, 1})});
             return b.unsqueeze(b.squeeze(column, {2}), {1});

@@ -94,7 +94,7 @@ pattern::Rule einsum(bool of_three) {
 // An operand of x * y without its axes of size 1, labelled by the axes of the product that are left.
 std::optional<Labelled> labelled(Builder& b, Value* x, const Dims& product) {
   const TensorType& type = x->tensor_type();
-  if (!type.shape || type.shape->size() > product.size()) return std::nullopt;
+  if (!type.shape) return std::nullopt;
   Labelled out{x, {}};
   std::vector<int64_t> ones;
   const size_t offset = product.size() - type.shape->size();
@@ -117,7 +117,7 @@ Outcome rewrite_sum(const Match& m, Builder& b) {
   const auto& shape = m["product"]->tensor_type().shape;
   std::vector<int64_t> axes = sum.attr_ints("axes");
   if (sum.input(1)) axes = m.inference().constant_integers(sum.input(1)).value_or(std::vector<int64_t>{});
-  if (!shape || shape->size() > 4 || axes.size() != 1) return m.refuse("sum", "is not over one axis");
+  if (!shape || axes.size() != 1) return m.refuse("sum", "is not over one axis");
   if (m["left"] == m["right"]) return m.refuse("product", "is a square");
   const auto rank = static_cast<int64_t>(shape->size());
   const int64_t axis = from_front(axes[0], rank);

@@ -25,7 +25,7 @@ Pat folded_rows() {
 
 bool folds_rows(const Match& m) {
   const Dims *x = dims(m["x"]), *rows = dims(m["rows"]);
-  return x && rows && x->size() > 2 && rows->size() == 2 && x->back() == rows->back() && x->back().constant();
+  return x && rows && x->size() > 2 && rows->size() == 2 && x->back() == rows->back();
 }
 
 // A constant matrix (D, N) for a product from the right; null where it would be copied for others, or isn't one.
@@ -77,9 +77,8 @@ pattern::Rule folded_product() {
 pattern::Rule folded_context() {
   Pat rows = Op("Reshape", "rows")(Op("Transpose", "context").shared()(any()), any());
   return {"normalize_folded_rows", rows, [](const Match& m, Builder& b) -> Outcome {
-            const Dims *context = dims(m["context"]), *rows = dims(m["rows"]);
-            if (!context || !rows || context->size() != 4 || rows->size() != 2 ||
-                !((*context)[2] * (*context)[3] == (*rows)[1]))
+            const Dims *context = dims(m["context"], 4), *rows = dims(m["rows"], 2);
+            if (!context || !rows || !((*context)[2] * (*context)[3] == (*rows)[1]))
               return m.refuse("rows", "are not those of a context");
             const auto& uses = m["rows"]->uses();
             const bool product = std::all_of(uses.begin(), uses.end(), [](const Use& u) {
@@ -98,22 +97,20 @@ pattern::Rule regrouped_heads() {
   Pat projected = one_of("biased", {Op("Add")(product, any("bias")), product});
   return {"normalize_regrouped_rows", Op("Reshape", "heads")(projected, any("target")),
           [](const Match& m, Builder& b) -> Outcome {
-            const Dims *states = dims(m["product"]), *heads = dims(m["heads"]);
-            const Value *weight = m["weight"], *bias = m["bias"];
-            if (!weight->constant() || weight->tensor_type().rank() != 2)
-              return m.refuse("weight", "is no constant matrix");
+            const Dims *states = dims(m["product"], 3), *heads = dims(m["heads"], 4);
+            const Value* bias = m["bias"];
+            if (!right_matrix(m["weight"], false, b)) return m.refuse("weight", "is no constant matrix");
             if (bias && (!bias->constant() || bias->tensor_type().rank() != 1))
               return m.refuse("bias", "is no constant vector");
-            if (!states || !heads || states->size() != 3 || heads->size() != 4)
-              return m.refuse("heads", "are not of states (B, T, H E)");
-            const auto width = weight->tensor_type().dim(0).constant(), count = (*heads)[2].constant(),
-                       size = (*heads)[3].constant();
-            if (!width || !count || !size || !(states->back() == Dim(*count * *size)))
+            if (!states || !heads) return m.refuse("heads", "are not of states (B, T, H E)");
+            const auto count = (*heads)[2].constant(), size = (*heads)[3].constant();
+            if (!count || !size || !(states->back() == Dim(*count * *size)))
               return m.refuse("heads", "are not of the last axis alone");
             if ((*states)[0] == (*heads)[0] && (*states)[1] == (*heads)[1])
               return m.refuse("heads", "are of the rows as they were");
             Value* leading = b.op("Slice", {m["target"], b.integers({0}), b.integers({2})});
-            Value* target = b.op("Concat", {leading, b.integers({*width})}, {{"axis", int64_t{0}}});
+            Value* target = b.op("Concat", {leading, b.integers({m["weight"]->constant()->dim(0)})},
+                                 {{"axis", int64_t{0}}});
             Value* rows = b.op("Reshape", {m["x"], target}, {{"allowzero", m.node("heads")->attr_int("allowzero", 0)}});
             Value* result = b.op("MatMul", {rows, m["weight"]});
             if (bias) result = b.op("Add", {result, m["bias"]});

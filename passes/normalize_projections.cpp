@@ -1,6 +1,4 @@
 // One product for several operands (packed Q, K, V) becomes one for each:  (x W + b)[.., i:j] = x W[.., i:j] + b[i:j]
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 
@@ -35,7 +33,7 @@ Tensor columns(const Tensor& whole, int64_t begin, int64_t end, int64_t groups =
   const int64_t width = shape.back() / groups, rows = shape.count() / std::max<int64_t>(1, width);
   shape.back() = (end - begin) * groups;
   Tensor part = Tensor::allocate(dense.type(), shape);
-  const size_t element = dense.bytes() / static_cast<size_t>(dense.count());
+  const size_t element = storage_bytes(dense.type(), 1);
   for (int64_t r = 0; r < rows; ++r)
     std::copy_n(dense.raw() + static_cast<size_t>(r * width + begin) * element,
                 static_cast<size_t>(end - begin) * element,
@@ -46,7 +44,7 @@ Tensor columns(const Tensor& whole, int64_t begin, int64_t end, int64_t groups =
 // Why the projection can't be cut; empty if it can.
 std::string why_not_cut(const Match& m) {
   const Value* weight = m["weight"];
-  if (!weight->constant() || weight->tensor_type().rank() != 2 || !is_float(weight->element_type()))
+  if (!weight->constant() || weight->tensor_type().rank() != 2)
     return "its weight is not a constant matrix";
   if (weight->uses().size() > 1) return "its weight has other users, and would be copied for them";
   const Value* bias = m["bias"];
@@ -71,20 +69,17 @@ struct Range {
 // The part that a Slice takes; nothing if it isn't known, or is of several axes.
 std::optional<Range> range_of(const Node& slice, const Inference& inference) {
   const TensorType& type = slice.input(0)->tensor_type();
-  std::vector<int64_t> fields[4];  // starts, ends, axes, steps
-  for (size_t i = 0; i < 4; ++i) {
-    if (!slice.input(i + 1)) continue;
+  int64_t values[4] = {0, 0, 0, 1};  // start, end, axis, step
+  for (size_t i = 0; i < (slice.input(4) ? 4 : 3); ++i) {
     const auto known = inference.constant_integers(slice.input(i + 1));
     if (!known || known->size() != 1) return std::nullopt;
-    fields[i] = *known;
+    values[i] = (*known)[0];
   }
-  if (type.rank() < 0 || fields[0].empty() || fields[1].empty() || fields[2].empty()) return std::nullopt;
-  if (!fields[3].empty() && fields[3][0] != 1) return std::nullopt;
-  const int64_t axis = from_front(fields[2][0], type.rank());
+  const int64_t axis = from_front(values[2], type.rank());
   const auto size = type.dim(static_cast<int>(axis)).constant();
-  if (!size) return std::nullopt;
+  if (!size || values[3] != 1) return std::nullopt;
   const auto clamp = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + *size : i, 0, *size); };
-  const Range range{axis, clamp(fields[0][0]), clamp(fields[1][0])};
+  const Range range{axis, clamp(values[0]), clamp(values[1])};
   return range.begin < range.end ? std::optional(range) : std::nullopt;
 }
 
@@ -137,25 +132,21 @@ pattern::Rule sliced_off() {
   return {"normalize_packed_projection",
           Op("Squeeze", "squeeze").further_inputs()(Op("Slice", "slice").further_inputs().shared()(any("x"))),
           [](const Match& m, Builder& b) -> Outcome {
-            const Node &slice = *m.node("slice"), &squeeze = *m.node("squeeze");
-            const int rank = m["x"]->tensor_type().rank();
-            int64_t values[4] = {0, 0, 0, 1};  // start, end, axis, step
-            for (size_t i = 0; i < 4; ++i) {
-              if (!slice.input(i + 1) && i == 3) continue;
-              const auto known =
-                  slice.input(i + 1) ? m.inference().constant_integers(slice.input(i + 1)) : std::nullopt;
-              if (!known || known->size() != 1) return m.refuse("slice", "its range is not constant");
-              values[i] = (*known)[0];
-            }
-            const int64_t axis = from_front(values[2], rank);
-            if (values[0] < 0 || values[1] != values[0] + 1 || values[3] != 1)
-              return m.refuse("slice", "takes more than one element");
-            const bool same = axes_of(squeeze, m.inference()) == std::vector<int64_t>{axis};
-            // A Gather fails where a Slice would give nothing.
-            const auto size = m["x"]->tensor_type().dim(static_cast<int>(axis)).constant();
-            if (!same || !size || values[0] >= *size) return m.refuse("squeeze", "drops another axis");
-            return b.op("Gather", {m["x"], b.constant(Tensor::scalar(values[0]))}, {{"axis", axis}});
+            const auto range = range_of(*m.node("slice"), m.inference());
+            if (!range) return m.refuse("slice", "does not take a known range of one axis");
+            if (range->end != range->begin + 1) return m.refuse("slice", "takes more than one element");
+            if (axes_of(*m.node("squeeze"), m.inference()) != std::vector<int64_t>{range->axis})
+              return m.refuse("squeeze", "drops another axis");
+            return b.op("Gather", {m["x"], b.constant(Tensor::scalar(range->begin))}, {{"axis", range->axis}});
           }};
+}
+
+// Where the axes of `split` are behind the Transpose, if there is one; empty if that isn't known.
+std::vector<int64_t> order_of(const Match& m, const Value* split) {
+  if (const Node* transposed = m.node("transposed")) return transposed->attr_ints("perm");
+  std::vector<int64_t> order(static_cast<size_t>(std::max(0, split->tensor_type().rank())));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  return order;
 }
 
 // x W + b with its last axis split, as (B, T, H, 3, E), (B, T, H, 3 E) or (B, T, 3, H, E), perhaps transposed. A part
@@ -167,24 +158,19 @@ Pat split_projection() {
 
 class SplitProjection {
  public:
-  explicit SplitProjection(const Match& m) : m_(m), whole_(m.node("transposed") ? m["transposed"] : m["heads"]) {
-    if (m.node("transposed")) perm_ = m.node("transposed")->attr_ints("perm");
-    if (m.node("transposed") || m["heads"]->tensor_type().rank() < 0) return;
-    perm_.resize(static_cast<size_t>(m["heads"]->tensor_type().rank()));
-    std::iota(perm_.begin(), perm_.end(), int64_t{0});
-  }
+  explicit SplitProjection(const Match& m)
+      : m_(m), whole_(m.node("transposed") ? m["transposed"] : m["heads"]), perm_(order_of(m, m["heads"])) {}
 
   // Why `ranges` can't be cut off; empty if they can.
   std::string why_not(const std::vector<Range>& ranges) const {
     if (std::string reason = why_not_cut(m_); !reason.empty()) return reason;
-    const auto &packed = projection(m_)->tensor_type().shape, &split = m_["heads"]->tensor_type().shape;
-    if (!packed || !split || packed->size() > split->size() || perm_.size() != split->size() ||
-        !std::equal(packed->begin(), packed->end() - 1, split->begin()))
-      return "does not split the last axis alone";
-    for (size_t axis = packed->size() - 1; axis < split->size(); ++axis)
-      if (!(*split)[axis].constant()) return "does not split the last axis into constant sizes";
+    if (perm_.empty() || !splits_last_axis(projection(m_), m_["heads"])) return "does not split the last axis alone";
+    const Dims& split = *dims(m_["heads"]);
+    const size_t leading = dims(projection(m_))->size() - 1;
+    for (size_t axis = leading; axis < split.size(); ++axis)
+      if (!split[axis].constant()) return "does not split the last axis into constant sizes";
     for (const Range& r : ranges)
-      if (axis_of(r) < packed->size() - 1) return "is not cut along an axis that the last one was split into";
+      if (axis_of(r) < leading) return "is not cut along an axis that the last one was split into";
     if (whole_->is_graph_output() || (m_["heads"] != whole_ && m_["heads"]->is_graph_output()))
       return "is also used as a whole";
     return all_users_cut() ? std::string() : "is also used as a whole";
@@ -216,7 +202,6 @@ class SplitProjection {
   bool all_users_cut() const {
     const auto cuts = [&](const Use& u) {
       const Node& n = *u.node;
-      if (u.index != 0) return false;
       return n.is("Split") || (n.is("Gather") && n.input(1)->tensor_type().rank() == 0) ||
              (n.is("Slice") && range_of(n, m_.inference()).has_value());
     };
@@ -257,7 +242,7 @@ pattern::Rule slice_of_heads() {
   return {"normalize_packed_projection", Op("Slice", "slice").further_inputs()(split_projection()),
           [](const Match& m, Builder& b) -> Outcome {
             const auto range = range_of(*m.node("slice"), m.inference());
-            if (!range) return m.refuse("slice", "its range is not constant, or is of several axes");
+            if (!range) return m.refuse("slice", "does not take a known range of one axis");
             const SplitProjection whole(m);
             if (const std::string reason = whole.why_not({*range}); !reason.empty()) return m.refuse("heads", reason);
             return whole.cut(b, *range);
@@ -269,8 +254,6 @@ pattern::Rule gather_of_heads() {
           [](const Match& m, Builder& b) -> Outcome {
             const Value& from = *m.node("gather")->input(0);
             const int rank = from.tensor_type().rank();
-            if (rank < 0 || m["index"]->tensor_type().rank() != 0)
-              return m.refuse("gather", "does not select one of the operands");
             const int64_t axis = from_front(m.node("gather")->attr_int("axis", 0), rank);
             const auto size = from.tensor_type().dim(static_cast<int>(axis)).constant();
             auto index = static_cast<int64_t>(*m.number("index"));
@@ -295,17 +278,14 @@ pattern::Rule unbound() {
             const Node& split = *m.node("split");
             const Value* squeezed = m.root();
             const int rank = m["x"]->tensor_type().rank();
-            int64_t axis = split.attr_int("axis", 0);
-            if (rank < 0 || squeezed->tensor_type().rank() != rank - 1) return m.refuse("squeeze", "drops no axis");
-            if (axis < 0) axis += rank;
+            if (squeezed->tensor_type().rank() != rank - 1) return m.refuse("squeeze", "drops no axis");
+            const int64_t axis = from_front(split.attr_int("axis", 0), rank);
             for (size_t i = 0; i < split.output_count(); ++i)
               if (!split.output(i) || !split.output(i)->tensor_type().dim(static_cast<int>(axis)).is(1))
                 return m.refuse("split", "its parts have several elements");
-            const Dims whole = *split.output(0)->tensor_type().shape;
-            Dims rest = whole;
+            Dims rest = *dims(split.output(0));
             rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis));
-            if (!squeezed->tensor_type().shape || *squeezed->tensor_type().shape != rest)
-              return m.refuse("squeeze", "drops another axis");
+            if (squeezed->tensor_type().shape != rest) return m.refuse("squeeze", "drops another axis");
             Value* index = b.constant(Tensor::scalar(static_cast<int64_t>(m.choice("part"))));
             return b.op("Gather", {m["x"], index}, {{"axis", axis}});
           }};
@@ -318,25 +298,17 @@ pattern::Rule gathered() {
   return {"normalize_packed_projection", Op("Gather", "gather")(transposed, pattern::scalar("index")),
           [](const Match& m, Builder& b) -> Outcome {
             const Node& gather = *m.node("gather");
-            const auto &packed = m["packed"]->tensor_type().shape, &reshaped = m["reshaped"]->tensor_type().shape;
-            std::vector<int64_t> perm;
-            if (m.node("transposed")) {
-              perm = m.node("transposed")->attr_ints("perm");
-            } else if (reshaped) {
-              for (size_t i = 0; i < reshaped->size(); ++i) perm.push_back(static_cast<int64_t>(i));
-            }
-            if (!packed || !reshaped || perm.size() != reshaped->size() || m["index"]->tensor_type().rank() != 0)
-              return m.refuse("gather", "does not select one of the operands");
-            int64_t axis = gather.attr_int("axis", 0);
-            if (axis < 0) axis += static_cast<int64_t>(perm.size());
+            const std::vector<int64_t> perm = order_of(m, m["reshaped"]);
+            if (perm.empty()) return m.refuse("gather", "selects from axes that are not known");
+            const int64_t axis = from_front(gather.attr_int("axis", 0), static_cast<int64_t>(perm.size()));
             const auto counted = static_cast<size_t>(perm[static_cast<size_t>(axis)]);  // in the reshaped tensor
-            const size_t leading = packed->size() - 1;
-            if (counted != leading || !std::equal(packed->begin(), packed->end() - 1, reshaped->begin()))
+            if (!splits_last_axis(m["packed"], m["reshaped"]) || counted != dims(m["packed"])->size() - 1)
               return m.refuse("reshaped", "does not split the last axis into operands first");
-            std::vector<int64_t> target(leading, 0);
+            const Dims& reshaped = *dims(m["reshaped"]);
+            std::vector<int64_t> target(counted, 0);
             int64_t width = 1;
-            for (size_t i = counted + 1; i < reshaped->size(); ++i) {
-              const auto size = (*reshaped)[i].constant();
+            for (size_t i = counted + 1; i < reshaped.size(); ++i) {
+              const auto size = reshaped[i].constant();
               if (!size) return m.refuse("reshaped", "has sizes of heads that are not constants");
               target.push_back(*size);
               width *= *size;
@@ -348,7 +320,7 @@ pattern::Rule gathered() {
             std::vector<int64_t> rest;
             for (const int64_t p : perm)
               if (static_cast<size_t>(p) != counted) rest.push_back(static_cast<size_t>(p) > counted ? p - 1 : p);
-            if (target.size() != leading + 1) part = b.reshape(part, target);
+            if (target.size() != counted + 1) part = b.reshape(part, target);
             return std::is_sorted(rest.begin(), rest.end()) ? part : b.transpose(part, rest);
           }};
 }
@@ -360,7 +332,6 @@ pattern::Rule transposed_projection() {
   return {"normalize_projection", Op("Transpose").attr("perm", {1, 0, 2})(projected),
           [](const Match& m, Builder& b) -> Outcome {
             if (const std::string reason = why_not_cut(m); !reason.empty()) return m.refuse("weight", reason);
-            if (m["x"]->tensor_type().rank() != 3) return m.refuse("x", "is not of rank 3");
             Value* result = b.op("MatMul", {b.transpose(m["x"], {1, 0, 2}), m["weight"]});
             return m["bias"] ? b.op("Add", {result, m["bias"]}) : result;
           }};

@@ -48,7 +48,7 @@ class Rows {
     if (m_["bias"] && m_["bias"]->tensor_type().rank() != 1) return "adds more than a vector to each row";
     if (m_.choice("scaling") != kUnscaled && m_["factor"]->tensor_type().rank() > 1)
       return "is broadcast by its factor";
-    if (m_.node("heads") && !splits_last_axis()) return "does not split the last axis alone into constant sizes";
+    if (m_.node("heads") && !splits_columns()) return "does not split the last axis alone into constant sizes";
     const Value* end = m_.node("part")->input(0);
     for (const char* step : {"product", "sum", "multiplied", "divided", "heads"})
       if (const Node* n = m_.node(step))
@@ -74,12 +74,11 @@ class Rows {
  private:
   static constexpr size_t kUnscaled = 2;
 
-  bool splits_last_axis() const {
-    const auto &whole = m_.node("heads")->input(0)->tensor_type().shape, &split = m_["heads"]->tensor_type().shape;
-    if (!whole || !split || split->size() <= whole->size() ||
-        !std::equal(whole->begin(), whole->end() - 1, split->begin()))
-      return false;
-    return std::all_of(split->begin() + static_cast<std::ptrdiff_t>(whole->size()) - 1, split->end(),
+  bool splits_columns() const {
+    const Value* whole = m_.node("heads")->input(0);
+    if (!splits_last_axis(whole, m_["heads"])) return false;
+    const Dims& split = *dims(m_["heads"]);
+    return std::all_of(split.begin() + whole->tensor_type().rank() - 1, split.end(),
                        [](const Dim& d) { return d.constant().has_value(); });
   }
 
@@ -96,7 +95,7 @@ struct Part {
 // The one axis that a Slice cuts.
 std::optional<int64_t> axis_of(const Node& slice, const Inference& inference) {
   const int rank = slice.input(0)->tensor_type().rank();
-  const auto axes = slice.input(3) ? inference.constant_integers(slice.input(3)) : std::nullopt;
+  const auto axes = inference.constant_integers(slice.input(3));
   if (rank < 0 || !axes || axes->size() != 1) return std::nullopt;
   return from_front((*axes)[0], rank);
 }
@@ -106,8 +105,7 @@ std::optional<Part> part_of(const Node& slice, const Inference& inference) {
   const auto axis = axis_of(slice, inference);
   const auto begin = inference.integers(slice.input(1)), end = inference.integers(slice.input(2));
   const auto steps = slice.input(4) ? inference.constant_integers(slice.input(4)) : std::vector<int64_t>{1};
-  if (!axis || !begin || !end || begin->size() != 1 || end->size() != 1 || steps != std::vector<int64_t>{1})
-    return std::nullopt;
+  if (!axis || !begin || !end || steps != std::vector<int64_t>{1}) return std::nullopt;
   const Dim size = slice.input(0)->tensor_type().dim(static_cast<int>(*axis));
   const auto place = [&](const Dim& d) {
     const auto number = d.constant();
@@ -115,8 +113,7 @@ std::optional<Part> part_of(const Node& slice, const Inference& inference) {
     return number && *number > std::numeric_limits<int32_t>::max() ? size : d;
   };
   Part part{*axis, place((*begin)[0]), place((*end)[0])};
-  if (!part.begin.at_least(0) || !part.end.at_least(0)) return std::nullopt;
-  return part;
+  return part.end.at_least(0) ? std::optional(part) : std::nullopt;
 }
 
 bool are_apart(const Part& a, const Part& b) {
@@ -127,7 +124,7 @@ bool are_apart(const Part& a, const Part& b) {
 bool all_users_take_other_rows(const Value& whole, const Inference& inference) {
   std::vector<Part> parts;
   for (const Use& u : whole.uses()) {
-    if (u.index != 0 || !u.node->is("Slice")) return false;
+    if (!u.node->is("Slice")) return false;
     const auto part = part_of(*u.node, inference);
     if (!part || !std::all_of(parts.begin(), parts.end(), [&](const Part& p) { return are_apart(p, *part); }))
       return false;

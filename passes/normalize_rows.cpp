@@ -23,9 +23,9 @@ Pat squeeze(const std::string& name, const Pat& x) { return Op("Squeeze", name).
 pattern::Rule column_product() {
   return {"normalize_column_product", Op("MatMul")(any("matrix"), any("column")),
           [](const Match& m, Builder& b) -> Outcome {
-            const Dims *matrix = dims(m["matrix"]), *column = dims(m["column"]);
-            if (!matrix || !column || matrix->size() != 3 || column->size() != 3 || !(*column)[2].is(1) ||
-                (*matrix)[1].is(1) || !((*matrix)[0] == (*column)[0]) || m["column"]->constant())
+            const Dims *matrix = dims(m["matrix"], 3), *column = dims(m["column"], 3);
+            if (!matrix || !column || !(*column)[2].is(1) || (*matrix)[1].is(1) || !((*matrix)[0] == (*column)[0]) ||
+                m["column"]->constant())
               return m.refuse("column", "is not one column for each matrix of the batch");
             Value* row = b.unsqueeze(b.squeeze(m["column"], {2}), {1});
             Value* product = b.op("MatMul", {row, b.transpose(m["matrix"], {0, 2, 1})});
@@ -39,7 +39,7 @@ pattern::Rule column_transpose() {
           [](const Match& m, Builder& b) -> Outcome {
             const Dims* x = dims(m["x"]);
             const Node* n = m["x"]->producer();
-            if (!x || x->size() != 3) return m.refuse("x", "is not of rank 3");
+            if (!x) return m.refuse("x", "its rank is not known");
             if ((*x)[2].is(1)) return b.unsqueeze(b.squeeze(m["x"], {2}), {1});
             const bool added = n && n->is("Unsqueeze") && axes_of(*n, m.inference()) == std::vector<int64_t>{1};
             if (!added) return m.refuse("x", "is no column, and no row that was made one");
@@ -99,9 +99,8 @@ pattern::Rule gather_of_one() {
             if (!x || m["index"]->tensor_type().rank() != 0 || !is_float(m["x"]->element_type()))
               return m.refuse("x", "is not a tensor of numbers whose rank is known");
             const auto rank = static_cast<int64_t>(x->size());
-            int64_t axis = m.node("gathered")->attr_int("axis", 0);
-            if (axis < 0) axis += rank;
-            if (rank < 3 || !(*x)[static_cast<size_t>(axis)].is(1)) return m.refuse("x", "has several elements there");
+            const int64_t axis = from_front(m.node("gathered")->attr_int("axis", 0), rank);
+            if (!(*x)[static_cast<size_t>(axis)].is(1)) return m.refuse("x", "has several elements there");
             return b.squeeze(m["x"], {axis});
           }};
 }
@@ -116,9 +115,9 @@ Value* softmax(Builder& b, Value* x, const Node& before) {
 // Softmax over the rows of (X, Y, 1) is one over the last axis of (X, Y).
 pattern::Rule column_softmax() {
   return {"normalize_softmax", Op("Softmax", "softmax")(any("x")), [](const Match& m, Builder& b) -> Outcome {
-            const Dims* x = dims(m["x"]);
+            const Dims* x = dims(m["x"], 3);
             const int64_t axis = m.node("softmax")->attr_int("axis", -1);
-            if (!x || x->size() != 3 || !(*x)[2].is(1) || (axis != 1 && axis != -2))
+            if (!x || !(*x)[2].is(1) || (axis != 1 && axis != -2))
               return m.refuse("softmax", "is not over the rows of a column");
             return b.unsqueeze(softmax(b, b.squeeze(m["x"], {2}), *m.node("softmax")), {2});
           }};
@@ -144,15 +143,12 @@ pattern::Rule squeeze_of_elementwise(const std::string& type, size_t operands) {
             const Node& f = *m.node("f");
             const auto axes = axes_of(*m.node("squeezed"), m.inference());
             const int rank = f.output()->tensor_type().rank();
-            if (!axes || rank != 3) return m.refuse("squeezed", "its axes are not known");
+            if (!axes) return m.refuse("squeezed", "its axes are not known");
             std::vector<Value*> inputs;
             for (size_t i = 0; i < operands; ++i) {
               Value* v = f.input(i);
-              const TensorType& type = v->tensor_type();
-              const bool same = type.rank() == rank && std::all_of(axes->begin(), axes->end(), [&](int64_t axis) {
-                                  return type.dim(static_cast<int>(axis)).is(1);
-                                });
-              if (!same && (type.rank() > 1 || !m.inference().scalar(v)))
+              const bool same = v->tensor_type().rank() == rank;
+              if (!same && (v->tensor_type().rank() > 1 || !m.inference().scalar(v)))
                 return m.refuse("f", "an operand doesn't have the axis that is taken away");
               inputs.push_back(same ? b.squeeze(v, *axes) : v);
             }

@@ -22,33 +22,32 @@ Pat folded_transpose(std::initializer_list<int64_t> perm) {
   return Op("Reshape", "unfolded")(Op("Transpose").attr("perm", perm).shared()(folded), any());
 }
 
-// (B, H, T, E) -> (B H, T, E) -> (B H, E, T) -> (B, H, E, T): dynamo's transpose of keys.
+// (B, H, T, E) -> (B H, T, E) -> (B H, E, T) -> (B, H, E, T): dynamo's transpose of keys; perhaps of groups
+// (B, G, r, T, E) of heads that were repeated.
 pattern::Rule key_round_trip() {
   return {"normalize_transpose", folded_transpose({0, 2, 1}), [](const Match& m, Builder& b) -> Outcome {
             const Dims *x = dims(m["x"]), *folded = dims(m["folded"]), *out = dims(m["unfolded"]);
-            if (x && folded && out && x->size() == 5 && folded->size() == 3 && out->size() == 4) {
-              // (B, G, r, T, E): groups of heads that were repeated.
-              const auto heads = (*out)[1].constant(), width = (*out)[2].constant();
-              if (heads && width && (*folded)[1] == (*x)[3] && (*folded)[2] == (*x)[4] && (*x)[1] * (*x)[2] == *heads &&
-                  *out == Dims{(*x)[0], *heads, (*x)[4], (*x)[3]})
-                return b.transpose(b.reshape(m["x"], {0, *heads, -1, *width}), {0, 1, 3, 2});
-            }
-            if (!x || !folded || !out || x->size() != 4 || folded->size() != 3 || out->size() != 4 ||
-                !((*x)[2] == (*folded)[1]) || !((*x)[3] == (*folded)[2]) ||
-                *out != Dims{(*x)[0], (*x)[1], (*x)[3], (*x)[2]})
+            if (!x || !folded || !out || x->size() < 4 || !((*x)[x->size() - 2] == (*folded)[1]) ||
+                !(x->back() == (*folded)[2]))
+              return m.refuse("folded", "does not fold the axes in front of the last two");
+            const Dim &time = (*x)[x->size() - 2], &width = x->back();
+            if (x->size() == 4 && *out == Dims{(*x)[0], (*x)[1], width, time}) return b.transpose(m["x"], {0, 1, 3, 2});
+            const auto heads = ((*x)[1] * (*x)[2]).constant(), size = width.constant();
+            if (!heads || !size || *out != Dims{(*x)[0], *heads, width, time})
               return m.refuse("unfolded", "does not give the axes back that were folded");
-            return b.transpose(m["x"], {0, 1, 3, 2});
+            return b.transpose(b.reshape(m["x"], {0, *heads, -1, *size}), {0, 1, 3, 2});
           }};
 }
 
-// The heads and the width of a head where (.., H E) is folded to (.. H, E); nothing if they aren't constants.
+// The heads, two at least, and the width of a head where (.., H E) is folded to (.. H, E); nothing if they aren't
+// constants.
 struct HeadSizes {
   int64_t count, width;
 };
 
 std::optional<HeadSizes> head_sizes(const Dim& all, const Dim& one) {
   const auto total = all.constant(), width = one.constant();
-  if (!total || !width || *width <= 0 || *total % *width != 0) return std::nullopt;
+  if (!total || !width || *width <= 0 || *total <= *width || *total % *width != 0) return std::nullopt;
   return HeadSizes{*total / *width, *width};
 }
 
@@ -63,11 +62,11 @@ pattern::Rule time_first(bool swapped) {
   Pat folded = Op("Reshape", "folded").shared()(any("x"), any());
   return {"normalize_transpose", Op("Transpose").attr("perm", swapped ? keys : heads_first)(folded),
           [swapped](const Match& m, Builder& b) -> Outcome {
-            const Dims *x = dims(m["x"]), *folded = dims(m["folded"]);
-            if (!x || !folded || x->size() != 3 || folded->size() != 3 || !((*x)[0] == (*folded)[0]))
+            const Dims *x = dims(m["x"], 3), *folded = dims(m["folded"]);
+            if (!x || !folded || !((*x)[0] == (*folded)[0]))
               return m.refuse("folded", "does not fold heads into the batch");
             const auto heads = head_sizes((*x)[2], (*folded)[2]);
-            if (!heads || heads->count == 1) return m.refuse("folded", "does not split the last axis into heads");
+            if (!heads) return m.refuse("folded", "does not split the last axis into heads");
             Value* split = b.transpose(b.reshape(m["x"], {0, 0, heads->count, heads->width}), {1, 2, 0, 3});
             Value* target = b.op("Concat", {b.integers({-1}), size_of_axis(b, m["x"], 0), b.integers({heads->width})},
                                  {{"axis", int64_t{0}}});
@@ -81,9 +80,9 @@ pattern::Rule back_to_time_first() {
   Pat transposed = Op("Transpose").attr("perm", {1, 0, 2})(any("x"));
   return {"normalize_transpose", Op("Reshape", "merged")(transposed, any()), [](const Match& m, Builder& b) -> Outcome {
             const Dims *x = dims(m["x"]), *merged = dims(m["merged"]);
-            if (!x || !merged || x->size() != 3 || merged->empty()) return m.refuse("merged", "does not merge heads");
+            if (!x || !merged || merged->empty()) return m.refuse("merged", "does not merge heads");
             const auto heads = head_sizes(merged->back(), (*x)[2]);
-            if (!heads || heads->count == 1) return m.refuse("merged", "does not merge heads");
+            if (!heads) return m.refuse("merged", "does not merge heads");
             const bool keeps_time = merged->size() == 3 && (*x)[1] == (*merged)[0];
             // Rows of the batch alone, each of all heads.
             const bool whole_rows = Dim::floor_divide((*x)[0], heads->count) * heads->count == (*x)[0];
@@ -166,8 +165,8 @@ pattern::Rule part_to_front() {
   Pat split = Op("Reshape", "split").shared()(any("x"), any());
   return {"normalize_transpose", Op("Transpose").attr("perm", {2, 0, 1, 3})(split),
           [](const Match& m, Builder& b) -> Outcome {
-            const Dims *x = dims(m["x"]), *split = dims(m["split"]);
-            if (!x || !split || x->size() != 3 || *split != Dims{(*x)[0], (*x)[1], 1, (*x)[2]})
+            const Dims *x = dims(m["x"], 3), *split = dims(m["split"]);
+            if (!x || !split || *split != Dims{(*x)[0], (*x)[1], 1, (*x)[2]})
               return m.refuse("split", "does not add an axis of size 1 in front of the last one");
             return b.unsqueeze(m["x"], {0});
           }};

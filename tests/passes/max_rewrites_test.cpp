@@ -67,6 +67,18 @@ TEST(MaxRewrites, CountNormalisingFormsAndSizesToo) {
   }
 }
 
+TEST(MaxRewrites, CountTheAxisOfASoftmax) {
+  for (int64_t n = 0; n < 2; ++n) {
+    Model model = parse_model(R"(<ir_version: 8, opset_import: ["" : 17]>
+      g (float[N,4] x) => (float[N,4] y) { y = Softmax (x) })");
+    Report report;
+    PassOptions options;
+    options.max_rewrites = n;
+    optimize(model, report, options);
+    EXPECT_EQ(model.graph->outputs()[0]->producer()->has("axis"), n == 1);
+  }
+}
+
 // ---- models of exporters: valid after each rewrite, with the recorded outputs
 
 std::vector<std::string> models() {
