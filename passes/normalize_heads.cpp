@@ -25,7 +25,7 @@ bool splits_heads(const Value* x, const Value* heads) {
 // null for others.
 Value* over_all_heads(Value* v, const Dims& heads, Builder& b) {
   const Tensor* t = v->constant();
-  if (!t) return nullptr;
+  if (!t || t->rank() > heads.size()) return nullptr;
   if (t->count() == 1) return t->rank() < heads.size() ? v : b.reshape(v, {1});
   for (size_t i = 1; i <= t->rank(); ++i) {  // axes from the last one on
     const int64_t size = t->dim(t->rank() - i);
