@@ -141,8 +141,10 @@ pattern::Rule bias_of_sum() {
               return m.refuse("bias", "is not a constant vector");
             if (!left || !right || is_weight(m["left"]) || is_weight(m["right"]) || (*left == *right))
               return m.refuse("sum", "is not one of a row and a matrix");
-            if (has_shape_of(m["right"], m["sum"])) return b.op("Add", {m["left"], b.op("Add", {m["right"], m["bias"]})});
-            if (has_shape_of(m["left"], m["sum"])) return b.op("Add", {b.op("Add", {m["left"], m["bias"]}), m["right"]});
+            if (has_shape_of(m["right"], m["sum"]))
+              return b.op("Add", {m["left"], b.op("Add", {m["right"], m["bias"]})});
+            if (has_shape_of(m["left"], m["sum"]))
+              return b.op("Add", {b.op("Add", {m["left"], m["bias"]}), m["right"]});
             return m.refuse("sum", "is larger than both its operands");
           }};
 }

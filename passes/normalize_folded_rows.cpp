@@ -109,8 +109,8 @@ pattern::Rule regrouped_heads() {
             if ((*states)[0] == (*heads)[0] && (*states)[1] == (*heads)[1])
               return m.refuse("heads", "are of the rows as they were");
             Value* leading = b.op("Slice", {m["target"], b.integers({0}), b.integers({2})});
-            Value* target = b.op("Concat", {leading, b.integers({m["weight"]->constant()->dim(0)})},
-                                 {{"axis", int64_t{0}}});
+            Value* target =
+                b.op("Concat", {leading, b.integers({m["weight"]->constant()->dim(0)})}, {{"axis", int64_t{0}}});
             Value* rows = b.op("Reshape", {m["x"], target}, {{"allowzero", m.node("heads")->attr_int("allowzero", 0)}});
             Value* result = b.op("MatMul", {rows, m["weight"]});
             if (bias) result = b.op("Add", {result, m["bias"]});

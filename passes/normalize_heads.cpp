@@ -18,7 +18,8 @@ using pattern::Pat;
 // Whether (..., H E) becomes (..., H, E).
 bool splits_heads(const Value* x, const Value* heads) {
   const TensorType &whole = x->tensor_type(), &split = heads->tensor_type();
-  return splits_last_axis(x, heads) && split.rank() == whole.rank() + 1 && whole.dim(-1) == split.dim(-2) * split.dim(-1);
+  return splits_last_axis(x, heads) && split.rank() == whole.rank() + 1 &&
+         whole.dim(-1) == split.dim(-2) * split.dim(-1);
 }
 
 // A constant over heads and their width (H, E), perhaps behind axes of size 1, as one over (H E); one number as it is;

@@ -44,8 +44,7 @@ Tensor columns(const Tensor& whole, int64_t begin, int64_t end, int64_t groups =
 // Why the projection can't be cut; empty if it can.
 std::string why_not_cut(const Match& m) {
   const Value* weight = m["weight"];
-  if (!weight->constant() || weight->tensor_type().rank() != 2)
-    return "its weight is not a constant matrix";
+  if (!weight->constant() || weight->tensor_type().rank() != 2) return "its weight is not a constant matrix";
   if (weight->uses().size() > 1) return "its weight has other users, and would be copied for them";
   const Value* bias = m["bias"];
   if (bias && (!bias->constant() || bias->tensor_type().rank() != 1 ||
