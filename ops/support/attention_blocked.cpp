@@ -14,6 +14,9 @@ using blocked::Scratch;
 
 bool shows_mean(const AttentionProblem& p) { return p.weights && p.config->weights == AttentionWeights::kHeadMean; }
 
+// Numbers between what two threads write: a core that fetches ahead would take lines from the other.
+constexpr size_t kApart = 2048;
+
 // One call: what of it runs at the same time, and where.
 class BlockedAttention {
  public:
@@ -24,7 +27,8 @@ class BlockedAttention {
         blocks_((p_.query_length + rows_ - 1) / rows_),
         packs_(p_.batch * p_.kv_heads),
         group_(p_.heads / p_.kv_heads),
-        packed_(PackedHead::numbers(p_)) {
+        packed_(PackedHead::numbers(p_) + kApart),
+        own_(Scratch::numbers(p_) + kApart) {
     constexpr double kWorthThreads = 1 << 17;
     const double head = static_cast<double>(group_ * p_.query_length) * static_cast<double>(p_.key_length) *
                         static_cast<double>(p_.key_width + p_.value_width);
@@ -42,8 +46,7 @@ class BlockedAttention {
     constexpr size_t kSmall = size_t{1} << 20;
     const int64_t small = threads_ > 1 && !by_heads_ ? static_cast<int64_t>(kSmall / std::max<size_t>(packed_, 1)) : 1;
     const int64_t slots = std::min(std::max<int64_t>(threads_, small), packs_);
-    const size_t own = Scratch::numbers(p_);
-    const size_t bytes = (static_cast<size_t>(slots) * packed_ + static_cast<size_t>(threads_) * own) * sizeof(float);
+    const size_t bytes = (static_cast<size_t>(slots) * packed_ + static_cast<size_t>(threads_) * own_) * sizeof(float);
     const BufferRef buffer = pool ? pool->acquire(bytes) : BufferRef::allocate(bytes);
     memory_ = reinterpret_cast<float*>(buffer->data());
     scratch_ = memory_ + static_cast<size_t>(slots) * packed_;
@@ -65,7 +68,7 @@ class BlockedAttention {
   // Block `block` of query head `member` of a packed head's group.
   void attend(int64_t pack, int64_t slot, int64_t member, int64_t block, int part) const {
     const int64_t start = block * rows_;
-    const Scratch s(p_, scratch_ + static_cast<size_t>(part) * Scratch::numbers(p_));
+    const Scratch s(p_, scratch_ + static_cast<size_t>(part) * own_);
     blocked::attend(
         p_, {pack / p_.kv_heads, pack % p_.kv_heads * group_ + member, start, std::min(rows_, p_.query_length - start)},
         packed_head(pack, slot), left_over_, s);
@@ -92,7 +95,8 @@ class BlockedAttention {
   const AttentionProblem& p_;
   uint8_t* left_over_;
   int64_t rows_, blocks_, packs_, group_;  // of a block; blocks of queries; key/value heads; query heads of each
-  size_t packed_;                          // numbers of a packed head
+  size_t packed_;                          // from one packed head to the next
+  size_t own_;                             // from one thread's scratch memory to the next
   int threads_ = 1;
   bool by_heads_;
   float* memory_ = nullptr;   // packed heads

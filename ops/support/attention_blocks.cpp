@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "ops/support/attention_blocks.h"
 #include "ops/support/attention_exponentials-inl.h"
@@ -26,22 +27,23 @@ namespace hn = hwy::HWY_NAMESPACE;
 using namespace attention_vectors::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
 
 // Rows whose scores become exponentials while they are in the first-level cache.
-constexpr int64_t kTogether = kRows == 3 ? 12 : 8;
+constexpr int64_t kTogether = kRows % 3 == 0 ? 12 : 8, kWordsTogether = kWordRows == 3 ? 12 : 8;
 
 template <class T>
 void load_queries(const AttentionProblem& p, const Block& block, const Scratch& s) {
-  const auto scale = static_cast<float>(p.scale);
+  const bool general = p.config->score == AttentionScore::kGeneral;
+  const auto scale = static_cast<float>(general ? block.unit : block.unit * p.scale);
   for (int64_t r = 0; r < block.count; ++r) {
     const T* __restrict query = p.query.row<T>(block.b, block.h, block.first + r);
     float* __restrict to = s.queries + r * p.key_width;
-    if (p.config->score != AttentionScore::kGeneral) {
+    if (!general) {
       for (int64_t e = 0; e < p.query_width; ++e) to[e] = scale * static_cast<float>(query[e]);
       continue;
     }
     std::fill_n(to, p.key_width, 0.0F);
     const T* w = reinterpret_cast<const T*>(p.w_score) + block.h * p.query_width * p.key_width;
     for (int64_t e = 0; e < p.query_width; ++e, w += p.key_width) {
-      const auto q = static_cast<float>(query[e]);
+      const float q = scale * static_cast<float>(query[e]);
       for (int64_t k = 0; k < p.key_width; ++k) to[k] += q * static_cast<float>(w[k]);
     }
   }
@@ -55,13 +57,13 @@ void round_queries(const AttentionProblem& p, int64_t count, const Scratch& s) {
   }
 }
 
-// A maximum follows scores that are larger by more: exponentials above 1 do no harm, so few rows need to be scaled
-// anew.
-constexpr float kRise = 8;
+// A maximum follows scores that are larger by more octaves: exponentials above 1 do no harm, so few rows need to be
+// scaled anew.
+constexpr float kRise = 12;
 
 // Makes `largest` the number that a row's scores are counted from, and lets what was added up before follow.
 HWY_INLINE void raise_maximum(int64_t r, float largest, int64_t wide, const Scratch& s) {
-  const Vector kept = exp_of_score(hn::Set(Floats(), s.maximum[r] - largest));
+  const Vector kept = exp2_of_score(hn::Set(Floats(), s.maximum[r] - largest));
   s.maximum[r] = s.from[r] = largest;
   float* sums = s.sums + r * kPanel;
   hn::StoreU(hn::Mul(load(sums), kept), Floats(), sums);
@@ -96,7 +98,7 @@ HWY_INLINE bool follow_largest(int64_t r, float largest, int64_t wide, const Scr
 HWY_INLINE void exponentiate_rows(Rows rows, int64_t columns, const Scratch& s) {
   for (int64_t r = rows.first; r < rows.first + rows.count; ++r) {
     float* sums = s.sums + r * kPanel;
-    hn::StoreU(hn::Add(load(sums), exponentials_of(s.scores + r * kKeys, columns, s.from[r])), Floats(), sums);
+    hn::StoreU(hn::Add(load(sums), exponentials_of<true>(s.scores + r * kKeys, columns, s.from[r])), Floats(), sums);
   }
 }
 
@@ -115,7 +117,7 @@ HWY_INLINE void weigh_row(int64_t r, float largest, const float* value_scales, i
   Vector sum = load(s.sums + r * kPanel);
   IntegerVector bits = hn::Zero(Integers());
   for (int64_t i = 0; i < columns; i += kStep) {
-    const Vector e = exp_of_score(hn::Sub(load(scores + i), from));
+    const Vector e = exp2_of_score(hn::Sub(load(scores + i), from));
     const Vector weight = hn::Mul(e, load(value_scales + i));
     sum = hn::Add(sum, e);
     bits = hn::Max(bits, size_bits(weight));
@@ -146,7 +148,6 @@ using Numbers = AttentionNumbers;
 
 // Exponentials are computed beside the next product where there are registers enough for both.
 constexpr bool kBesideProducts = HWY_TARGET == HWY_AVX3;
-using Waiting = std::conditional_t<kBesideProducts, Exponentials, Nothing>;
 
 // Scores of some of a block's queries and their largest, by lanes, of words.
 template <Numbers kNumbers>
@@ -163,22 +164,6 @@ void score_words(const AttentionProblem& p, const PackedHead& head, Rows rows, c
                                                  head.key_scales + keys.first + j});
 }
 
-// Stores weighted values of one block of keys as the context, or adds them to it. `waiting`: the last rows' weights.
-// What some rows need is done at once: all rows' weights and a part of the values would meet in few sets of the
-// first-level cache.
-template <Product what>
-void add_values(const AttentionProblem& p, int64_t count, const PackedHead& head, const KeyBlock& keys,
-                const Scratch& s, Waiting& waiting) {
-  const int64_t wide = padded_width(p);
-  for (int64_t r = 0; r < count; r += kTogether) {
-    const int64_t rows = std::min(kTogether, count - r);
-    if (r + rows == count) waiting.finish();
-    for (int64_t f = 0; f < wide; f += kPanel)
-      multiply<what, kKeys>(s.scores + r * kKeys, kKeys, rows, keys.keys,
-                            {head.value(f, keys.first), head.value_stride}, {s.context + r * wide + f, wide}, waiting);
-  }
-}
-
 template <Numbers kNumbers>
 void add_word_values(const AttentionProblem& p, int64_t rows, const PackedHead& head, const KeyBlock& keys,
                      const Scratch& s) {
@@ -189,57 +174,132 @@ void add_word_values(const AttentionProblem& p, int64_t rows, const PackedHead& 
                                             {{s.context + f, wide}, s.weight_scales});
 }
 
-// True if no row has a score that its maximum must follow.
-HWY_INLINE bool none_rises(Rows rows, const Scratch& s) {
-  const Floats d;
-  Vector rise = hn::Zero(d);
-  for (int64_t r = rows.first; r < rows.first + rows.count; ++r)
-    rise = hn::Max(hn::Sub(load(s.largest + r * kPanel), hn::Set(d, s.maximum[r])), rise);
-  return hn::AllTrue(d, hn::Le(rise, hn::Set(d, kRise)));
+// Adds what one block of keys gives to the context, of words.
+template <class T, Numbers kNumbers>
+void attend_words(const AttentionProblem& p, const Block& block, const PackedHead& head, const KeyRange* ranges,
+                  const KeyBlock& keys, const Scratch& s) {
+  const BlockScores<T> scores(p, block, ranges, keys, s);
+  for (int64_t start = 0; start < block.count; start += kWordsTogether) {
+    const Rows rows{start, std::min(kWordsTogether, block.count - start)};
+    score_words<kNumbers>(p, head, rows, keys, s);
+    for (int64_t r = start; r < start + rows.count; ++r)
+      weigh_row(r, scores.finish(r), head.value_scales + keys.first, keys.columns, padded_width(p), s);
+    for (int64_t r = start; r < start + rows.count; ++r) round_weights(r, keys.columns, s);
+  }
+  add_word_values<kNumbers>(p, block.count, head, keys, s);
 }
 
-// Adds what one block of keys gives to the context.
-template <class T, Numbers kNumbers>
-void attend_keys(const AttentionProblem& p, const Block& block, const PackedHead& head, const KeyRange* ranges,
-                 const KeyBlock& keys, const Scratch& s) {
-  const int64_t wide = padded_width(p);
-  const BlockScores<T> scores(p, block, ranges, keys, s);
-  Waiting waiting;  // exponentials
-  for (int64_t start = 0; start < block.count; start += kTogether) {
-    const Rows rows{start, std::min(kTogether, block.count - start)};
-    if constexpr (kNumbers == Numbers::kFloats) {
-      multiply_keys<Product::kLargest>(p, head, rows, keys.first, keys.columns, s, waiting);
-      waiting.finish();
-      if (!scores.complete(rows) || !none_rises(rows, s))
-        for (int64_t r = start; r < start + rows.count; ++r) {
-          const float largest = scores.finish(r);
-          if (!follow_largest(r, largest, wide, s)) leave_row(r, s.scores + r * kKeys, keys.columns, s);
-        }
-      if constexpr (Waiting::kAny) {
-        if (keys.columns == kKeys) {
-          waiting = Waiting(rows, s);
-          continue;
-        }
+// What one block of keys gives to the context, of floats. Rows go through it together by kTogether: their scores, their
+// exponentials, beside the scores of the next rows where there are registers for both, at last their values.
+template <class T>
+class FloatKeys {
+ public:
+  FloatKeys(const AttentionProblem& p, const Block& block, const PackedHead& head, const KeyRange* ranges,
+            const KeyBlock& keys, const Scratch& s)
+      : p_(p), block_(block), head_(head), keys_(keys), s_(s), scores_(p, block, ranges, keys, s) {}
+
+  void attend() {
+    for (int64_t first = 0; first < block_.count; first += kTogether) {
+      const Rows rows{first, std::min(kTogether, block_.count - first)};
+      if (kBesideProducts && keys_.begun && scores_.complete(rows)) {
+        multiply_keys<Product::kStore>(p_, head_, rows, keys_.first, keys_.columns, s_, beside_);
+        finish_rows();
+        wait(rows, true);
+        continue;
       }
-      exponentiate_rows(rows, keys.columns, s);
-    } else {
-      score_words<kNumbers>(p, head, rows, keys, s);
-      for (int64_t r = start; r < start + rows.count; ++r)
-        weigh_row(r, scores.finish(r), head.value_scales + keys.first, keys.columns, wide, s);
-      for (int64_t r = start; r < start + rows.count; ++r) round_weights(r, keys.columns, s);
+      multiply_keys<Product::kLargest>(p_, head_, rows, keys_.first, keys_.columns, s_, beside_);
+      finish_rows();
+      follow_scores(rows);
+      if (kBesideProducts && keys_.columns == kKeys) {
+        wait(rows, false);
+      } else {
+        exponentiate_rows(rows, keys_.columns, s_);
+      }
     }
-  }
-  if constexpr (kNumbers == Numbers::kFloats) {
     // The first block's are stored.
-    if (keys.start) {
-      add_values<Product::kStore>(p, block.count, head, keys, s, waiting);
+    if (keys_.start) {
+      add_values<Product::kStore>();
     } else {
-      add_values<Product::kAdd>(p, block.count, head, keys, s, waiting);
+      add_values<Product::kAdd>();
     }
-  } else {
-    add_word_values<kNumbers>(p, block.count, head, keys, s);
   }
-}
+
+ private:
+  using Beside = std::conditional_t<kBesideProducts, Exponentials, Nothing>;
+
+  // Rows' exponentials are to be computed. If `guessed`, no score was compared with the maximum so far.
+  void wait(Rows rows, bool guessed) {
+    beside_ = Beside(rows, s_);
+    waiting_ = rows;
+    guessed_ = guessed;
+  }
+
+  // Finishes the exponentials of rows that wait. Where a sum shows that a score may have risen too far, scores are
+  // computed again and the maximum follows them.
+  HWY_INLINE void finish_rows() {
+    if (waiting_.count == 0) return;
+    beside_.finish();
+    if (guessed_ && !sums_are_small()) {
+      Nothing nothing;
+      multiply_keys<Product::kLargest>(p_, head_, waiting_, keys_.first, keys_.columns, s_, nothing);
+      follow_scores(waiting_);
+      exponentiate_rows(waiting_, keys_.columns, s_);
+    } else {
+      for (int64_t i = waiting_.first * kPanel; i < (waiting_.first + waiting_.count) * kPanel; i += kPanel)
+        hn::StoreU(hn::Add(load(s_.sums + i), load(s_.largest + i)), Floats(), s_.sums + i);
+    }
+    waiting_.count = 0;
+  }
+  HWY_INLINE bool sums_are_small() const {
+    const Floats d;
+    Vector largest = hn::Zero(d);
+    for (int64_t r = waiting_.first; r < waiting_.first + waiting_.count; ++r)
+      largest = hn::Max(largest, load(s_.largest + r * kPanel));
+    return hn::AllTrue(d, hn::Le(largest, hn::Set(d, 1 << static_cast<int>(kRise))));
+  }
+
+  // Steps 3 to 5 for rows whose products are there; their maxima follow.
+  HWY_INLINE void follow_scores(Rows rows) const {
+    if (scores_.complete(rows) && none_rises(rows)) return;
+    for (int64_t r = rows.first; r < rows.first + rows.count; ++r) {
+      const float largest = scores_.finish(r);
+      if (!follow_largest(r, largest, padded_width(p_), s_)) leave_row(r, s_.scores + r * kKeys, keys_.columns, s_);
+    }
+  }
+  // True if no row has a score that its maximum must follow.
+  HWY_INLINE bool none_rises(Rows rows) const {
+    const Floats d;
+    Vector rise = hn::Zero(d);
+    for (int64_t r = rows.first; r < rows.first + rows.count; ++r)
+      rise = hn::Max(hn::Sub(load(s_.largest + r * kPanel), hn::Set(d, s_.maximum[r])), rise);
+    return hn::AllTrue(d, hn::Le(rise, hn::Set(d, kRise)));
+  }
+
+  // Stores weighted values as the context, or adds them to it. What some rows need is done at once: all rows' weights
+  // and a part of the values would meet in few sets of the first-level cache.
+  template <Product what>
+  void add_values() {
+    const int64_t wide = padded_width(p_);
+    for (int64_t r = 0; r < block_.count; r += kTogether) {
+      const int64_t rows = std::min(kTogether, block_.count - r);
+      if (r + rows == block_.count) finish_rows();
+      for (int64_t f = 0; f < wide; f += kPanel)
+        multiply<what, kKeys>(s_.scores + r * kKeys, kKeys, rows, keys_.keys,
+                              {head_.value(f, keys_.first), head_.value_stride}, {s_.context + r * wide + f, wide},
+                              beside_);
+    }
+  }
+
+  const AttentionProblem& p_;
+  const Block& block_;
+  const PackedHead& head_;
+  const KeyBlock& keys_;
+  const Scratch& s_;
+  const BlockScores<T> scores_;
+  Beside beside_;
+  Rows waiting_{0, 0};
+  bool guessed_ = false;
+};
 
 // Writes a row of the context. Gives false if it isn't finite: perhaps only by a value that the query doesn't see.
 template <class T>
@@ -264,35 +324,59 @@ bool write_context(float* from, int64_t n, float factor, T* to) {
   return hn::AllTrue(Floats(), hn::Eq(worst, hn::Zero(Floats())));
 }
 
-// One block of queries against all keys that it sees. See attention_blocks.h.
-template <class T, Numbers kNumbers = Numbers::kFloats>
-void attend(const AttentionProblem& p, Block block, const PackedHead& head, uint8_t* left_over, const Scratch& s) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const int64_t wide = padded_width(p);
+// The keys that a block's queries see: each, and any.
+struct SeenKeys {
   KeyRange ranges[kQueries];
-  const KeyRange all = see_keys(p, block, ranges);
+  KeyRange all;
+};
+
+// Adds up what a block's queries take from the keys that they see.
+template <class T, Numbers kNumbers>
+void attend_seen(const AttentionProblem& p, const Block& block, const PackedHead& head, const SeenKeys& seen,
+                 const Scratch& s) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   load_queries<T>(p, block, s);
   if constexpr (kNumbers != Numbers::kFloats) round_queries(p, block.count, s);
-  if (kNumbers != Numbers::kFloats || all.first >= all.last) std::fill_n(s.context, block.count * wide, 0.0F);
+  if (kNumbers != Numbers::kFloats || seen.all.first >= seen.all.last)
+    std::fill_n(s.context, block.count * padded_width(p), 0.0F);
   std::fill_n(s.maximum, block.count, -kInfinity);
   std::fill_n(s.from, block.count, kInfinity);
   std::fill_n(s.sums, block.count * kPanel, 0.0F);
-  const int64_t start = all.first / kPanel * kPanel;
-  for (int64_t first = start; first < all.last; first += kKeys) {
-    const int64_t keys = std::min(kKeys, all.last - first);
-    attend_keys<T, kNumbers>(p, block, head, ranges, {first, keys, panels(keys) * kPanel, first == start}, s);
+  const int64_t start = seen.all.first / kPanel * kPanel;
+  bool begun = false;
+  for (int64_t first = start; first < seen.all.last; first += kKeys) {
+    const int64_t count = std::min(kKeys, seen.all.last - first);
+    begun = begun || std::all_of(s.from, s.from + block.count, [](float from) { return std::isfinite(from); });
+    const KeyBlock keys{first, count, panels(count) * kPanel, first == start, begun && count == kKeys};
+    if constexpr (kNumbers == Numbers::kFloats) {
+      FloatKeys<T>(p, block, head, seen.ranges, keys, s).attend();
+    } else {
+      attend_words<T, kNumbers>(p, block, head, seen.ranges, keys, s);
+    }
   }
+}
+
+// One block of queries against all keys that it sees. See attention_blocks.h.
+template <class T, Numbers kNumbers = Numbers::kFloats>
+void attend(const AttentionProblem& p, Block block, const PackedHead& head, uint8_t* left_over, const Scratch& s) {
+  SeenKeys seen;
+  seen.all = see_keys(p, block, seen.ranges);
+  block.unit = 1 / std::numbers::ln2;
+  attend_seen<T, kNumbers>(p, block, head, seen, s);
   for (int64_t r = 0; r < block.count; ++r) s.factor[r] = 1 / sum_of(load(s.sums + r * kPanel));
   if (shows_scores(p)) {
-    show_scores<T>(p, block, head, ranges, s);
+    block.unit = 1;
+    load_queries<T>(p, block, s);
+    show_scores<T>(p, block, head, seen.ranges, s);
   } else if (p.weights) {
-    show_weights<T>(p, block, head, ranges, all, s);
+    show_weights<T>(p, block, head, seen.ranges, seen.all, s);
   }
   for (int64_t r = 0; r < block.count; ++r) {
     const int64_t t = block.first + r;
-    const bool complete = s.maximum[r] != -kInfinity && !(p.weights && !std::isfinite(s.factor[r]));
-    if (!complete ||
-        !write_context(s.context + r * wide, p.value_width, s.factor[r], p.context.mutable_row<T>(block.b, block.h, t)))
+    const bool complete =
+        s.maximum[r] != -std::numeric_limits<float>::infinity() && !(p.weights && !std::isfinite(s.factor[r]));
+    if (!complete || !write_context(s.context + r * padded_width(p), p.value_width, s.factor[r],
+                                    p.context.mutable_row<T>(block.b, block.h, t)))
       left_over[(block.b * p.heads + block.h) * p.query_length + t] = 1;
   }
 }

@@ -132,6 +132,7 @@ struct Scratch {
 struct Block {
   int64_t b, h, first, count;
   bool masked = false;  // a mask is to be applied; set by attend()
+  double unit = 1;      // in which scores are counted: 1 / ln 2 makes them octaves
 };
 
 // True if scores are put out, not weights; then all keys must be packed.

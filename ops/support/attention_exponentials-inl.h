@@ -18,39 +18,59 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using namespace attention_vectors::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
 
-// Exponentials of the scores of some rows of a block with all its kKeys keys, and their sums: a vector in each step,
-// since beside a product whose operands are in registers most of their work costs no time.
+// Exponentials of the scores of some rows of a block with all its kKeys keys, and their sums, which go to s.largest:
+// a vector in each step, since beside a product whose operands are in registers most of their work costs no time.
 class Exponentials {
  public:
   static constexpr bool kAny = true;
+  static constexpr int64_t kSteps = kKeys / static_cast<int64_t>(kLanes);  // of a row
+
+  // A row in progress, in registers.
+  class Row {
+   public:
+    Row(float* scores, float from) : scores_(scores), from_(hn::Set(Floats(), from)), sum_(hn::Zero(Floats())) {}
+    HWY_INLINE void step() {
+      const Vector e = exp2_of_score(hn::Sub(load(scores_), from_));
+      hn::StoreU(e, Floats(), scores_);
+      sum_ = hn::Add(sum_, e);
+      scores_ += kLanes;
+    }
+    Vector sum() const { return sum_; }
+
+   private:
+    float* scores_;
+    Vector from_, sum_;
+  };
 
   Exponentials() = default;
   Exponentials(Rows rows, const Scratch& s)
       : scores_(s.scores + rows.first * kKeys),
         from_(s.from + rows.first),
-        sums_(s.sums + rows.first * kPanel),
-        left_(static_cast<size_t>(rows.count) * kInRow) {}
+        sums_(s.largest + rows.first * kPanel),
+        left_(rows.count) {}
 
-  HWY_INLINE void step() {
-    if (next_ == left_) return;
-    const size_t row = next_ / kInRow;
-    float *x = scores_ + next_ * kLanes, *sum = sums_ + row * kPanel;
-    const Vector e = exp_of_score(hn::Sub(load(x), hn::Set(Floats(), from_[row])));
-    hn::StoreU(e, Floats(), x);
-    hn::StoreU(hn::Add(load(sum), e), Floats(), sum);
-    ++next_;
+  bool left() const { return left_ > 0; }
+  HWY_INLINE Row start_row() const { return Row(scores_, *from_); }
+  HWY_INLINE void end_row(const Row& row) {
+    hn::StoreU(row.sum(), Floats(), sums_);
+    scores_ += kKeys;
+    ++from_;
+    sums_ += kPanel;
+    --left_;
   }
   HWY_INLINE void finish() {
-    while (next_ < left_) step();
+    while (left()) {
+      Row row = start_row();
+      for (int64_t i = 0; i < kSteps; ++i) row.step();
+      end_row(row);
+    }
   }
 
  private:
-  static constexpr size_t kInRow = kKeys / kLanes;
-
   float* scores_ = nullptr;
   const float* from_ = nullptr;
   float* sums_ = nullptr;
-  size_t next_ = 0, left_ = 0;
+  int64_t left_ = 0;
 };
 
 }  // namespace HWY_NAMESPACE

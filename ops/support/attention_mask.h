@@ -12,9 +12,9 @@ namespace attune {
 
 // Adds the mask of query t of head h to its scores of keys [range.first, range.last), scores[0] being that of
 // range.first; excluded ones become -inf. see(i, takes_part) is called for each, i counted from range.first. T is the
-// type of a float mask, A that of scores.
+// type of a float mask, A that of scores, which are counted in `unit`.
 template <class T, class A, class See>
-void apply_mask(const MaskView& mask, int64_t b, int64_t h, int64_t t, KeyRange range, A* scores, See&& see) {
+void apply_mask(const MaskView& mask, int64_t b, int64_t h, int64_t t, KeyRange range, A* scores, A unit, See&& see) {
   constexpr A kInfinity = std::numeric_limits<A>::infinity();
   const int64_t step = mask.strides[3], n = range.last - range.first;
   const int64_t at = b * mask.strides[0] + h * mask.strides[1] + t * mask.strides[2] + range.first * step;
@@ -29,7 +29,7 @@ void apply_mask(const MaskView& mask, int64_t b, int64_t h, int64_t t, KeyRange 
   }
   const T* row = reinterpret_cast<const T*>(mask.data) + at;
   for (int64_t i = 0; i < n; ++i) {
-    const A bias = static_cast<A>(row[i * step]), before = scores[i], sum = before + bias;
+    const A bias = static_cast<A>(row[i * step]), before = scores[i], sum = before + unit * bias;
     const bool seen = bias != -kInfinity, overflows = sum == -kInfinity && before != -kInfinity;
     see(i, seen);
     scores[i] = !seen ? -kInfinity : overflows ? std::numeric_limits<A>::lowest() : sum;

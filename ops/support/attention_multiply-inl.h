@@ -21,8 +21,9 @@ using namespace attention_vectors::HWY_NAMESPACE;  // NOLINT(google-build-using-
 
 constexpr size_t kLanes = hn::MaxLanes(Floats());
 constexpr size_t kVectors = static_cast<size_t>(kPanel) / kLanes;
-// Rows of a product whose accumulators fit into the registers.
-constexpr int kRows = kVectors <= 2 ? 8 : kVectors <= 4 ? 3 : 1;
+// Rows of a product whose accumulators fit into the registers; with 16 lanes fewer, so that fewer stores wait for the
+// end of a product, and what goes on beside it has registers.
+constexpr int kRows = kVectors <= 2 ? 6 : kVectors <= 4 ? 3 : 1;
 
 // What becomes of a product.
 enum class Product {
@@ -44,13 +45,19 @@ struct PanelResult {
   float* largest = nullptr;  // rows kPanel apart
 };
 
+// Rows [first, first + count) of a block.
+struct Rows {
+  int64_t first, count;
+};
+
 // What goes on beside a product, a step for each kBeside of its own: nothing.
 struct Nothing {
   static constexpr bool kAny = false;
-  HWY_INLINE void step() {}
+  Nothing() = default;
+  Nothing(Rows, const Scratch&) {}
   HWY_INLINE void finish() {}
 };
-constexpr int64_t kBeside = 4;
+constexpr int64_t kBeside = 2;
 
 // sums[r] += a[r] * panel, one row of it.
 template <int R>
@@ -74,13 +81,16 @@ HWY_INLINE void multiply_rows(const float* a, int64_t a_stride, int64_t inner, P
           what == Product::kAdd ? load(to.c + r * to.c_stride + static_cast<int64_t>(v * kLanes)) : hn::Zero(Floats());
   int64_t k = 0;
   if constexpr (Beside::kAny) {
-    Beside local = beside;  // in registers
-    for (; k < inner / kBeside * kBeside; k += kBeside) {
-      for (int64_t i = 0; i < kBeside; ++i, panel.data += panel.stride)
-        add_row<R>(a + k + i, a_stride, panel.data, sums);
-      local.step();
+    constexpr int64_t kOfRow = kBeside * Beside::kSteps;
+    for (; k + kOfRow <= inner && beside.left(); k += kOfRow) {
+      auto row = beside.start_row();
+      for (int64_t i = k; i < k + kOfRow; i += kBeside) {
+        for (int64_t j = 0; j < kBeside; ++j, panel.data += panel.stride)
+          add_row<R>(a + i + j, a_stride, panel.data, sums);
+        row.step();
+      }
+      beside.end_row(row);
     }
-    beside = local;
   }
   for (; k < inner; ++k, panel.data += panel.stride) add_row<R>(a + k, a_stride, panel.data, sums);
   for (int r = 0; r < R; ++r) {
@@ -110,16 +120,13 @@ void multiply(const float* a, int64_t any_stride, int64_t rows, int64_t inner, P
               Beside& beside) {
   const int64_t a_stride = kStride > 0 ? kStride : any_stride;
   Nothing nothing;
-  int64_t r = multiply_groups<kRows, what>(a, a_stride, rows, inner, panel, to, 0, beside);
+  // Two rows have too few sums to keep a core busy: the last eight are twice four.
+  const int64_t by_six = kRows == 6 && rows > kRows && rows % kRows == 2 ? rows - 8 : rows;
+  int64_t r = multiply_groups<kRows, what>(a, a_stride, by_six, inner, panel, to, 0, beside);
   if constexpr (kRows > 4) r = multiply_groups<4, what>(a, a_stride, rows, inner, panel, to, r, nothing);
   if constexpr (kRows > 2) r = multiply_groups<2, what>(a, a_stride, rows, inner, panel, to, r, nothing);
   multiply_groups<1, what>(a, a_stride, rows, inner, panel, to, r, nothing);
 }
-
-// Rows [first, first + count) of a block.
-struct Rows {
-  int64_t first, count;
-};
 
 // Products of some of a block's queries, whose width is kWidth unless that is 0, and keys [first, first + columns).
 template <Product what, int64_t kWidth, class Beside>

@@ -109,7 +109,7 @@ int64_t whole_vectors(int64_t count) {
 
 float exponentials_in_place(float* scores, int64_t count, float maximum) {
   const int64_t whole = whole_vectors(count);
-  Vector sum = exponentials_of(scores, whole, maximum);
+  Vector sum = exponentials_of<false>(scores, whole, maximum);
   if (const size_t rest = static_cast<size_t>(count - whole); rest > 0) {
     const Vector e = exp_of_score(hn::Sub(load_first(scores + whole, rest), hn::Set(Floats(), maximum)));
     store_first(e, scores + whole, rest);

@@ -149,7 +149,7 @@ class RowwiseAttention {
   // part. Gives their number.
   int64_t mask(int64_t b, int64_t h, int64_t t, KeyRange range, RowScratch<A>& s) const {
     int64_t count = 0;
-    apply_mask<T>(p_.mask, b, h, t, range, s.scores + range.first, [&](int64_t i, bool seen) {
+    apply_mask<T>(p_.mask, b, h, t, range, s.scores + range.first, A{1}, [&](int64_t i, bool seen) {
       s.see[range.first + i] = seen;
       count += seen;
     });

@@ -23,17 +23,18 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using namespace attention_vectors::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
 
-// Adds the constant of head h, which ends step 3.
+// Adds the constant of a head, which ends step 3.
 template <class T>
-void add_score_bias(const AttentionProblem& p, int64_t h, float* scores, int64_t n) {
+void add_score_bias(const AttentionProblem& p, const Block& block, float* scores, int64_t n) {
   if (!p.b_score) return;
-  const auto offset = static_cast<float>(reinterpret_cast<const T*>(p.b_score)[h]);
+  const float offset =
+      static_cast<float>(block.unit) * static_cast<float>(reinterpret_cast<const T*>(p.b_score)[block.h]);
   for (int64_t i = 0; i < n; ++i) scores[i] += offset;
 }
 
 // Step 4; n is a multiple of a vector.
-void cap_scores(const AttentionProblem& p, float* scores, int64_t n) {
-  const float cap = p.config->softcap;
+void cap_scores(const AttentionProblem& p, const Block& block, float* scores, int64_t n) {
+  const auto cap = static_cast<float>(block.unit * p.config->softcap);
   if (!(cap > 0)) return;
   const Vector c = hn::Set(Floats(), cap);
   for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::MaxLanes(Floats())))
@@ -41,10 +42,10 @@ void cap_scores(const AttentionProblem& p, float* scores, int64_t n) {
 }
 
 // A vector of scores with a float mask's, excluded ones -inf; see apply_mask().
-HWY_INLINE Vector add_mask(Vector score, Vector bias) {
+HWY_INLINE Vector add_mask(Vector score, Vector bias, Vector unit) {
   const Floats d;
   const Vector excluded = hn::Set(d, -std::numeric_limits<float>::infinity());
-  const Vector sum = hn::Add(score, bias);
+  const Vector sum = hn::MulAdd(bias, unit, score);
   const auto overflows = hn::AndNot(hn::Eq(score, excluded), hn::Eq(sum, excluded));
   const Vector added = hn::IfThenElse(overflows, hn::Set(d, std::numeric_limits<float>::lowest()), sum);
   return hn::IfThenElse(hn::Eq(bias, excluded), excluded, added);
@@ -67,18 +68,20 @@ float mask_scores(const AttentionProblem& p, const Block& block, int64_t t, KeyR
   const int64_t n = range.last - range.first, step = mask.strides[3];
   const int64_t at = block.b * mask.strides[0] + block.h * mask.strides[1] + t * mask.strides[2] + range.first * step;
   const auto lanes = static_cast<int64_t>(hn::MaxLanes(Floats()));
+  const auto unit = static_cast<float>(block.unit);
   Vector largest = hn::Set(Floats(), -std::numeric_limits<float>::infinity());
   int64_t i = 0;
   if (step == 1) {
     for (; i + lanes <= n; i += lanes) {
       const Vector score = load(scores + i);
-      const Vector masked = mask.boolean ? keep_seen(score, reinterpret_cast<const uint8_t*>(mask.data) + at + i)
-                                         : add_mask(score, load(reinterpret_cast<const T*>(mask.data) + at + i));
+      const Vector masked =
+          mask.boolean ? keep_seen(score, reinterpret_cast<const uint8_t*>(mask.data) + at + i)
+                       : add_mask(score, load(reinterpret_cast<const T*>(mask.data) + at + i), hn::Set(Floats(), unit));
       hn::StoreU(masked, Floats(), scores + i);
       largest = hn::Max(largest, masked);
     }
   }
-  apply_mask<T>(mask, block.b, block.h, t, {range.first + i, range.last}, scores + i, [](int64_t, bool) {});
+  apply_mask<T>(mask, block.b, block.h, t, {range.first + i, range.last}, scores + i, unit, [](int64_t, bool) {});
   float result = hn::GetLane(hn::MaxOfLanes(Floats(), largest));
   for (; i < n; ++i) result = std::max(result, scores[i]);
   return result;
@@ -107,9 +110,9 @@ float finish_scores(const AttentionProblem& p, const Block& block, int64_t t, Ke
   std::fill(scores, scores + low, -kInfinity);
   std::fill(scores + high, scores + n, -kInfinity);
   if (low == high) return -kInfinity;
-  add_score_bias<T>(p, block.h, scores + low, high - low);
+  add_score_bias<T>(p, block, scores + low, high - low);
   if (p.config->softcap > 0) {
-    cap_scores(p, scores, n);  // of what isn't seen, too
+    cap_scores(p, block, scores, n);  // of what isn't seen, too
     std::fill(scores, scores + low, -kInfinity);
     std::fill(scores + high, scores + n, -kInfinity);
   }
@@ -120,6 +123,7 @@ float finish_scores(const AttentionProblem& p, const Block& block, int64_t t, Ke
 struct KeyBlock {
   int64_t first, keys, columns;
   bool start;  // no other was before
+  bool begun;  // all kKeys are there, and each row has a maximum
 };
 
 // The scores of a block of queries and one of keys.

@@ -53,8 +53,8 @@ void show_scores(const AttentionProblem& p, const Block& block, const PackedHead
       if (kind == AttentionWeights::kBiased) {
         finish_scores<T>(p, block, block.first + r, ranges[r], first, columns, scores);
       } else {
-        add_score_bias<T>(p, block.h, scores, columns);
-        if (kind == AttentionWeights::kCapped) cap_scores(p, scores, columns);
+        add_score_bias<T>(p, block, scores, columns);
+        if (kind == AttentionWeights::kCapped) cap_scores(p, block, scores, columns);
       }
       T* row = rows + r * p.key_length + first;
       for (int64_t i = 0; i < keys; ++i) row[i] = masked ? narrow_masked<T>(scores[i]) : static_cast<T>(scores[i]);
@@ -85,7 +85,7 @@ void show_weights(const AttentionProblem& p, const Block& block, const PackedHea
       float* scores = s.scores + r * kKeys;
       if (!one_block) {
         finish_scores<T>(p, block, block.first + r, ranges[r], first, columns, scores);
-        exponentials_of(scores, columns, s.from[r]);
+        exponentials_of<true>(scores, columns, s.from[r]);
       }
       write_weights(p, scores, keys, s.factor[r], row_of(r) + first);
     }

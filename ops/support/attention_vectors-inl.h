@@ -47,60 +47,76 @@ HWY_INLINE void store_first(Vector v, float* p, size_t n) {
 
 HWY_INLINE float sum_of(Vector v) { return hn::GetLane(hn::SumOfLanes(Floats(), v)); }
 
-#if HWY_TARGET == HWY_AVX3
-// 2^(i / 32)
-alignas(64) constexpr float kPowers[32] = {
-    1.0F,        1.02189715F, 1.04427378F, 1.0671404F,  1.09050773F, 1.11438674F, 1.13878863F, 1.16372486F,
-    1.18920712F, 1.21524736F, 1.24185781F, 1.26905096F, 1.29683955F, 1.32523664F, 1.35425555F, 1.38390988F,
-    1.41421356F, 1.44518081F, 1.47682615F, 1.50916443F, 1.54221083F, 1.57598085F, 1.61049033F, 1.64575548F,
-    1.68179283F, 1.7186193F,  1.75625216F, 1.79470908F, 1.83400809F, 1.87416763F, 1.91520656F, 1.95714412F,
-};
-#endif
+constexpr float kPerOctave = 1.44269504F;  // 1 / ln 2
 
-// exp(x) for x <= 8, 0 below -87.3 (or -86.6), NaN for NaN; relative error 1.5e-7 + 5.8e-8 |x|, of which the second
-// part is what half a unit in the last place of x makes. Where registers have 16 lanes, with x in octaves it is the
-// power of two at the nearest multiple of 1/32, from a table, times 1 + r (a + b r), fitted for the least error
-// (5.3e-8) on |r| <= 1/64: four multiplications, which compete with those of products. Elsewhere with n = round(x / ln
-// 2) and r = x / ln 2 - n it is 2^n 2^r; the polynomial is 1 + r (...), fitted for the least relative error (9e-8) on
-// |r| <= 1/2.
-HWY_INLINE Vector exp_of_score(Vector x) {
-  const Floats d;
-  const Vector per_octave = hn::Set(d, 1.44269504F);
 #if HWY_TARGET == HWY_AVX3
-  const Vector octaves = hn::Mul(x, per_octave);
-  // In this sum the last bits are octaves in units of 1/32.
+// 2^(i / 32), times the factor that the last step of exp2_of_score() leaves.
+alignas(64) constexpr float kPowers[32] = {
+    0.240224749F, 0.245484993F, 0.250860423F, 0.256353527F, 0.261966944F, 0.267703295F, 0.273565233F, 0.279555529F,
+    0.285676986F, 0.291932493F, 0.298325002F, 0.304857463F, 0.311532974F, 0.318354636F, 0.325325698F, 0.332449406F,
+    0.3397291F,   0.347168207F, 0.354770213F, 0.362538666F, 0.370477229F, 0.3785896F,   0.386879653F, 0.395351201F,
+    0.404008269F, 0.41285491F,  0.421895236F, 0.431133538F, 0.440574139F, 0.450221449F, 0.460080028F, 0.470154464F,
+};
+
+// 2^x, infinite or 0 where that is its nearest float, NaN for NaN; relative error 2.5e-7. It is 2^n 2^r where n is the
+// nearest multiple of 1/32. 2^n comes from a table; 2^r on |r| <= 1/64 is fitted for the least error (5.3e-8) as a
+// multiple of (r + a)^2 + b. So two instructions compete with the multiplications of products, and none compares.
+HWY_INLINE Vector exp2_of_score(Vector x) {
+  const Floats d;
+  // In a sum with it the last bits are octaves in units of 1/32.
   const Vector shift = hn::Set(d, 12582912.0F / 32);
-  const Vector shifted = hn::Add(octaves, shift);
-  const Vector r = hn::Sub(octaves, hn::Sub(shifted, shift));
-  const __m512i steps = _mm512_castps_si512(shifted.raw);
-  const __m512 fraction = _mm512_permutex2var_ps(_mm512_load_ps(kPowers), steps, _mm512_load_ps(kPowers + 16));
-  const __m512i whole = _mm512_slli_epi32(_mm512_srli_epi32(steps, 5), 23);
-  const __m512 power = _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(fraction), whole));
-  const Vector rise = hn::Mul(r, hn::MulAdd(r, hn::Set(d, 0.24022651F), hn::Set(d, 0.69315734F)));
-  const __mmask16 counts = _mm512_cmp_ps_mask(octaves.raw, _mm512_set1_ps(-125.0F), _CMP_NLT_UQ);
-  return Vector{_mm512_maskz_fmadd_ps(counts, power, rise.raw, power)};
+  const Vector shifted = hn::Add(x, shift);
+  const Vector n = hn::Sub(shifted, shift);
+  const Vector power{
+      _mm512_permutex2var_ps(_mm512_load_ps(kPowers), _mm512_castps_si512(shifted.raw), _mm512_load_ps(kPowers + 16))};
+  const Vector base = hn::Add(hn::Sub(x, n), hn::Set(d, 1.4427267F));
+  const Vector result = hn::Mul(power, hn::MulAdd(base, base, hn::Set(d, 2.08130789F)));
+  return Vector{_mm512_scalef_ps(result.raw, n.raw)};
+}
+// exp(x): relative error 5.8e-8 |x| more, which half a unit in the last place of x makes.
+HWY_INLINE Vector exp_of_score(Vector x) {
+  // Small numbers' last places are many octaves. NaN, the second, stays.
+  const Vector least = hn::Set(Floats(), -200.0F);
+  return exp2_of_score(hn::Max(least, hn::Mul(x, hn::Set(Floats(), kPerOctave))));
+}
 #else
+// In a sum with it the last bits are octaves + 127, the exponent of their power of two.
+constexpr float kExponentShift = 12582912.0F + 127.0F;
+
+// 2^(n + r), where `shifted` is kExponentShift + n; 0 below 2^-126, NaN for NaN. The polynomial is 1 + r (...), fitted
+// for the least relative error (9e-8) on |r| <= 1/2.
+HWY_INLINE Vector power_of_two(Vector shifted, Vector r) {
+  const Floats d;
   const hn::RebindToUnsigned<Floats> bits;
-  // In this sum the last bits are n + 127, the exponent of 2^n.
-  const Vector shift = hn::Set(d, 12582912.0F + 127.0F);
-  const Vector shifted = hn::MulAdd(x, per_octave, shift);
-  const Vector r = hn::MulSub(x, per_octave, hn::Sub(shifted, shift));
   Vector p = hn::MulAdd(r, hn::Set(d, 0.00132647203F), hn::Set(d, 0.00967151392F));
   p = hn::MulAdd(p, r, hn::Set(d, 0.0555073395F));
   p = hn::MulAdd(p, r, hn::Set(d, 0.240222424F));
   p = hn::MulAdd(p, r, hn::Set(d, 0.693147004F));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0F));
   const Vector power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(bits, shifted)));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3F)), hn::Mul(p, power));
-#endif
+  return hn::IfThenZeroElse(hn::Lt(shifted, hn::Set(d, kExponentShift - 126.0F)), hn::Mul(p, power));
 }
-// x[i] = exp(x[i] - from); gives the sums by lanes. n is a multiple of a vector.
+// 2^x for x < 128, 0 below -126 (or -125.5) and NaN for NaN; relative error 1.5e-7.
+HWY_INLINE Vector exp2_of_score(Vector x) {
+  const Vector shift = hn::Set(Floats(), kExponentShift), shifted = hn::Add(x, shift);
+  return power_of_two(shifted, hn::Sub(x, hn::Sub(shifted, shift)));
+}
+// exp(x): relative error 5.8e-8 |x| more, which half a unit in the last place of x makes.
+HWY_INLINE Vector exp_of_score(Vector x) {
+  const Vector shift = hn::Set(Floats(), kExponentShift), per_octave = hn::Set(Floats(), kPerOctave);
+  const Vector shifted = hn::MulAdd(x, per_octave, shift);
+  return power_of_two(shifted, hn::MulSub(x, per_octave, hn::Sub(shifted, shift)));
+}
+#endif
+
+// x[i] = exp(x[i] - from), or 2^(...); gives the sums by lanes. n is a multiple of a vector.
+template <bool kOctaves>
 HWY_INLINE Vector exponentials_of(float* x, int64_t n, float from) {
   constexpr auto kStep = static_cast<int64_t>(hn::MaxLanes(Floats()));
   const Vector f = hn::Set(Floats(), from);
   Vector sum = hn::Zero(Floats());
   for (int64_t i = 0; i < n; i += kStep) {
-    const Vector e = exp_of_score(hn::Sub(load(x + i), f));
+    const Vector power = hn::Sub(load(x + i), f), e = kOctaves ? exp2_of_score(power) : exp_of_score(power);
     hn::StoreU(e, Floats(), x + i);
     sum = hn::Add(sum, e);
   }

@@ -27,6 +27,9 @@ using Words = hn::Rebind<int16_t, Floats>;
 using Integers = hn::RebindToSigned<Floats>;
 using IntegerVector = hn::Vec<Integers>;
 
+// Rows of a product whose accumulators fit into the registers.
+constexpr int kWordRows = kVectors <= 2 ? 8 : kVectors <= 4 ? 3 : 1;
+
 constexpr bool kHasWords = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3;
 
 HWY_INLINE IntegerVector load_lanes(const float* p) {
@@ -162,9 +165,9 @@ HWY_INLINE int64_t multiply_word_groups(const float* a, int64_t a_stride, int64_
 template <Product what, AttentionNumbers kNumbers>
 void multiply_words(const float* a, int64_t a_stride, int64_t rows, int64_t inner, Panel panel,
                     const WordResult& result) {
-  int64_t r = multiply_word_groups<kRows, what, kNumbers>(a, a_stride, rows, inner, panel, result, 0);
-  if constexpr (kRows > 4) r = multiply_word_groups<4, what, kNumbers>(a, a_stride, rows, inner, panel, result, r);
-  if constexpr (kRows > 2) r = multiply_word_groups<2, what, kNumbers>(a, a_stride, rows, inner, panel, result, r);
+  int64_t r = multiply_word_groups<kWordRows, what, kNumbers>(a, a_stride, rows, inner, panel, result, 0);
+  if constexpr (kWordRows > 4) r = multiply_word_groups<4, what, kNumbers>(a, a_stride, rows, inner, panel, result, r);
+  if constexpr (kWordRows > 2) r = multiply_word_groups<2, what, kNumbers>(a, a_stride, rows, inner, panel, result, r);
   multiply_word_groups<1, what, kNumbers>(a, a_stride, rows, inner, panel, result, r);
 }
 

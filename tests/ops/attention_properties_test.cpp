@@ -148,28 +148,35 @@ TEST_P(AttentionProperties, PaddedPositionsMayHoldAnything) {
   EXPECT_THAT(context(c), Pointwise(DoubleNear(close), clean));
 }
 
-// The largest score of a row comes late, again and again.
+// The largest score of a row comes late, again and again, beside rows where it comes first or nowhere.
 TEST_P(AttentionProperties, ScoresMayRiseWithTheKeys) {
-  constexpr int64_t kQueries = 20, kKeys = 600;
+  constexpr int64_t kKeys = 600;
+  const std::vector<double> directions{1, -1, 0, 1, 0.5, 0, 0, 1, -1, 1, 1, 0, 0, 0, 0, 0, -1, -1, 1, 0.25};
+  const auto queries = static_cast<int64_t>(directions.size());
   for (const double rise : {0.01, 0.1, 3.0})
-    for (const int64_t width : {int64_t{32}, 1 + g_.below(40)}) {
+    for (const int64_t key_width : {1, 64}) {
+      const int64_t width = g_.pick<int64_t>({32, 1 + g_.below(40)});
       AttentionCase c;
       c.attributes["scale"] = 1.0F;
-      std::vector<double> keys(kKeys);
-      for (size_t i = 0; i < keys.size(); ++i) keys[i] = rise * static_cast<double>(i);
-      c[kAttentionQuery] = CaseGenerator::of({1, 1, kQueries, 1}, std::vector<double>(kQueries, 1), DataType::kFloat);
-      c[kAttentionKey] = CaseGenerator::of({1, 1, kKeys, 1}, keys, DataType::kFloat);
+      std::vector<double> query(static_cast<size_t>(queries * key_width)), keys(static_cast<size_t>(kKeys * key_width));
+      for (size_t t = 0; t < directions.size(); ++t) query[t * static_cast<size_t>(key_width)] = directions[t];
+      for (size_t i = 0; i < kKeys; ++i) keys[i * static_cast<size_t>(key_width)] = rise * static_cast<double>(i);
+      c[kAttentionQuery] = CaseGenerator::of({1, 1, queries, key_width}, query, DataType::kFloat);
+      c[kAttentionKey] = CaseGenerator::of({1, 1, kKeys, key_width}, keys, DataType::kFloat);
       c[kAttentionValue] = g_.normal({1, 1, kKeys, width});
-      std::vector<double> row(static_cast<size_t>(width)), expected;
       const std::vector<double> values = c[kAttentionValue].to_double();
-      double sum = 0;
-      for (size_t i = 0; i < keys.size(); ++i) {
-        const double weight = std::exp(keys[i] - keys.back());
-        sum += weight;
-        for (size_t f = 0; f < row.size(); ++f) row[f] += weight * values[i * row.size() + f];
+      std::vector<double> expected;
+      for (const double direction : directions) {
+        std::vector<double> row(static_cast<size_t>(width));
+        double sum = 0;
+        for (size_t i = 0; i < kKeys; ++i) {
+          const double last = direction > 0 ? kKeys - 1 : 0;
+          const double weight = std::exp(direction * rise * (static_cast<double>(i) - last));
+          sum += weight;
+          for (size_t f = 0; f < row.size(); ++f) row[f] += weight * values[i * row.size() + f];
+        }
+        for (const double v : row) expected.push_back(v / sum);
       }
-      for (double& v : row) v /= sum;
-      for (int64_t t = 0; t < kQueries; ++t) expected.insert(expected.end(), row.begin(), row.end());
       // A key of 1800 has a last place of 1.2e-4.
       EXPECT_THAT(context(c), Pointwise(DoubleNear(rise > 1 ? 2e-4 : 1e-5), expected)) << rise << " " << width;
     }
@@ -368,6 +375,28 @@ TEST(AttentionMask, FarFillersMeanWhatTheyAre) {
   // What is seen passes through.
   c[kAttentionMask] = Tensor::from<float>({2}, {NAN, 0});
   EXPECT_TRUE(std::isnan(context(c)[0]));
+}
+
+// One query and many, keys that fill vectors and some that don't.
+TEST(AttentionMask, FarFillersExcludeBesideOtherKeys) {
+  CaseGenerator g(1);
+  for (const int64_t queries : {1, 20})
+    for (const int64_t keys : {7, 16, 40, 300}) {
+      const auto seen = static_cast<size_t>(keys / 2);
+      AttentionCase c;
+      c[kAttentionQuery] = g.normal({1, 1, queries, 8});
+      c[kAttentionKey] = g.normal({1, 1, keys, 8});
+      c[kAttentionValue] = g.normal({1, 1, keys, 8});
+      std::vector<float> mask(static_cast<size_t>(keys));
+      std::fill(mask.begin() + static_cast<long>(seen), mask.end(), -INFINITY);
+      c[kAttentionMask] = Tensor::from<float>({keys}, mask);
+      const std::vector<double> excluded = context(c);
+      for (const float filler : {-1e4F, -1e9F, -1e20F, -1e30F, std::numeric_limits<float>::lowest()}) {
+        std::fill(mask.begin() + static_cast<long>(seen), mask.end(), filler);
+        c[kAttentionMask] = Tensor::from<float>({keys}, mask);
+        EXPECT_THAT(context(c), Pointwise(DoubleNear(1e-6), excluded)) << filler << " " << queries << " " << keys;
+      }
+    }
 }
 
 }  // namespace

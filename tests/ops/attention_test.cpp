@@ -130,5 +130,27 @@ TEST(Attention, SmallWeightsAreAsPreciseAsLargeOnes) {
   }
 }
 
+// Two keys far behind others, and far above them: what a row is counted from follows.
+TEST(Attention, LateScoresAreAsPreciseAsEarlyOnes) {
+  constexpr int64_t kQueries = 40, kKeys = 400, kWidth = 64;
+  constexpr size_t kFirst = 200, kSecond = 390;
+  std::vector<float> queries(kQueries * kWidth), keys(kKeys * kWidth), values(kKeys);
+  for (size_t i = 0; i < kKeys; ++i) keys[i * kWidth] = i == kFirst || i == kSecond ? 0.0F : -80.0F;
+  keys[kSecond * kWidth + 1] = 1;
+  values[kSecond] = 1;
+  for (size_t t = 0; t < kQueries; ++t) {
+    queries[t * kWidth] = 1;
+    queries[t * kWidth + 1] = 0.037F * static_cast<float>(t);
+  }
+  AttentionCase c;
+  c[kAttentionQuery] = Tensor::from<float>({1, kQueries, kWidth}, queries);
+  c[kAttentionKey] = Tensor::from<float>({1, kKeys, kWidth}, keys);
+  c[kAttentionValue] = Tensor::from<float>({1, kKeys, 1}, values);
+  c.attributes["score"] = std::string("dot");
+  const auto out = c.run()[kAttentionContext].to_double();
+  for (size_t t = 0; t < kQueries; ++t)
+    EXPECT_NEAR(out[t], 1 / (1 + std::exp(-static_cast<double>(queries[t * kWidth + 1]))), 2.5e-7);
+}
+
 }  // namespace
 }  // namespace attune
