@@ -14,8 +14,8 @@ std::optional<std::vector<int64_t>> axes_of(const Node& n, const Inference& infe
 
 bool splits_last_axis(const Value* whole, const Value* split) {
   const Dims *from = dims(whole), *to = dims(split);
-  return from && to && !from->empty() && to->size() > from->size() &&
-         std::equal(from->begin(), from->end() - 1, to->begin());
+  return from && to && !from->empty() &&
+         std::mismatch(from->begin(), from->end() - 1, to->begin(), to->end()).first == from->end() - 1;
 }
 
 }  // namespace attune

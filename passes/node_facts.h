@@ -34,7 +34,7 @@ inline int64_t from_front(int64_t axis, int64_t rank) { return axis < 0 ? axis +
 // they aren't known, or not given.
 std::optional<std::vector<int64_t>> axes_of(const Node& n, const Inference& inference);
 
-// Whether a Reshape from `whole` to `split` makes several axes of the last one, and nothing else.
+// Whether a Reshape from `whole` to `split` makes other axes of the last one, and leaves those in front of it.
 bool splits_last_axis(const Value* whole, const Value* split);
 
 }  // namespace attune

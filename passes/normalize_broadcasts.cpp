@@ -12,7 +12,6 @@ namespace {
 using pattern::any;
 using pattern::Builder;
 using pattern::Match;
-using pattern::one_of;
 using pattern::Op;
 using pattern::Outcome;
 using pattern::Pat;
@@ -112,11 +111,11 @@ Tensor rows(const Tensor& matrix, int64_t begin, int64_t end) {
 // The states of a query beside each position of the memory, projected together (Bahdanau's alignment model).
 pattern::Rule concatenated() {
   Pat product = Op("MatMul")(Op("Concat", "both").axis(-1)(any("left"), any("right")), any("weight"));
-  return {"normalize_concatenation", one_of("biased", {Op("Add")(product, any("bias")), product}),
-          [](const Match& m, Builder& b) -> Outcome {
+  return {"normalize_concatenation", product, [](const Match& m, Builder& b) -> Outcome {
             const Value* weight = m["weight"];
             const auto width = m["left"]->tensor_type().dim(-1).constant();
-            if (!weight->constant() || weight->tensor_type().rank() != 2 || weight->uses().size() > 1 || !width)
+            if (!weight->constant() || weight->tensor_type().rank() != 2 || weight->uses().size() > 1 || !width ||
+                *width > weight->constant()->dim(0))
               return m.refuse("weight", "is not a constant matrix of its own");
             Value *left = m["left"], *right = m["right"];
             Value* of_left = rows_before_copies(b, left);
@@ -125,10 +124,7 @@ pattern::Rule concatenated() {
             const Tensor& w = *weight->constant();
             Value* first = b.op("MatMul", {of_left ? of_left : left, b.constant(rows(w, 0, *width))});
             Value* second = b.op("MatMul", {of_right ? of_right : right, b.constant(rows(w, *width, w.dim(0)))});
-            if (!m["bias"]) return b.op("Add", {first, second});
-            if (!is_weight(m["bias"])) return m.refuse("bias", "is not a constant");
-            return of_left ? b.op("Add", {first, b.op("Add", {second, m["bias"]})})
-                           : b.op("Add", {b.op("Add", {first, m["bias"]}), second});
+            return b.op("Add", {first, second});
           }};
 }
 

@@ -15,19 +15,12 @@ using pattern::Op;
 using pattern::Outcome;
 using pattern::Pat;
 
-// Whether (..., H E) becomes (..., H, E).
-bool splits_heads(const Value* x, const Value* heads) {
-  const TensorType &whole = x->tensor_type(), &split = heads->tensor_type();
-  return splits_last_axis(x, heads) && split.rank() == whole.rank() + 1 &&
-         whole.dim(-1) == split.dim(-2) * split.dim(-1);
-}
-
 // A constant over heads and their width (H, E), perhaps behind axes of size 1, as one over (H E); one number as it is;
 // null for others.
 Value* over_all_heads(Value* v, const Dims& heads, Builder& b) {
   const Tensor* t = v->constant();
   if (!t || t->rank() > heads.size()) return nullptr;
-  if (t->count() == 1) return t->rank() < heads.size() ? v : b.reshape(v, {1});
+  if (t->count() == 1) return t->rank() <= 1 ? v : b.reshape(v, {1});
   for (size_t i = 1; i <= t->rank(); ++i) {  // axes from the last one on
     const int64_t size = t->dim(t->rank() - i);
     if (i > 2 ? size != 1 : !heads[heads.size() - i].is(size)) return nullptr;
@@ -38,8 +31,11 @@ Value* over_all_heads(Value* v, const Dims& heads, Builder& b) {
 pattern::Rule factor_of_heads(const std::string& type) {
   Pat split = Op("Reshape", "heads")(any("x"), any("target"));
   return {"normalize_heads", Op(type)(split, any("factor")), [type](const Match& m, Builder& b) -> Outcome {
-            if (!splits_heads(m["x"], m["heads"])) return m.refuse("heads", "are not of the last axis alone");
-            Value* factor = over_all_heads(m["factor"], *dims(m["heads"]), b);
+            // However the rows are grouped.
+            const TensorType &x = m["x"]->tensor_type(), &heads = m["heads"]->tensor_type();
+            if (!(x.dim(-1) == heads.dim(-2) * heads.dim(-1)))
+              return m.refuse("heads", "are not of the last axis alone");
+            Value* factor = over_all_heads(m["factor"], *heads.shape, b);
             if (!factor) return m.refuse("factor", "is no constant over heads and their width");
             return b.op("Reshape", {b.op(type, {m["x"], factor}), m["target"]}, m.node("heads")->attributes());
           }};

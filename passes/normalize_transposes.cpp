@@ -165,8 +165,8 @@ pattern::Rule part_to_front() {
   Pat split = Op("Reshape", "split").shared()(any("x"), any());
   return {"normalize_transpose", Op("Transpose").attr("perm", {2, 0, 1, 3})(split),
           [](const Match& m, Builder& b) -> Outcome {
-            const Dims *x = dims(m["x"], 3), *split = dims(m["split"]);
-            if (!x || !split || *split != Dims{(*x)[0], (*x)[1], 1, (*x)[2]})
+            const Dims* x = dims(m["x"], 3);
+            if (!x || m["split"]->tensor_type().shape != Dims{(*x)[0], (*x)[1], 1, (*x)[2]})
               return m.refuse("split", "does not add an axis of size 1 in front of the last one");
             return b.unsqueeze(m["x"], {0});
           }};
