@@ -105,7 +105,7 @@ Value* contract(Builder& b, Labelled left, Labelled right, const std::string& re
     std::swap(roles->left, roles->right);
   }
   const std::string &batch = roles->batch, &inner = roles->inner;
-  if (batch.empty() && !roles->left.empty() && right.value->constant() && right.value->constant()->count() > 0 &&
+  if (batch.empty() && right.value->constant() && right.value->constant()->count() > 0 &&
       (inner.size() > 1 || roles->right.size() > 1))
     return times_constant(b, left, right, *roles, result);
   if (!batch.empty() && roles->left.size() == 2 && roles->right.size() == 1 && inner.size() == 1)
