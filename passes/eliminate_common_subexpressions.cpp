@@ -14,6 +14,10 @@ constexpr size_t kMaxComparedBytes = 4096;  // constants above are weights: expo
 
 void append_raw(std::string& key, const Tensor& t) {
   key += fmt::format("{}{}:", name(t.type()), t.shape().to_string());
+  if (t.type() == DataType::kString) {
+    for (const std::string& s : t.strings()) key += fmt::format("{}:{}", s.size(), s);
+    return;
+  }
   const Tensor dense = t.to_contiguous();
   key.append(reinterpret_cast<const char*>(dense.raw()), dense.bytes());
 }
@@ -32,7 +36,7 @@ bool append_attribute(std::string& key, const Attribute& attribute) {
   } else if (const auto* fs = std::get_if<std::vector<float>>(&attribute)) {
     key.append(reinterpret_cast<const char*>(fs->data()), fs->size() * sizeof(float));
   } else if (const auto* t = std::get_if<Tensor>(&attribute)) {
-    if (!t->defined() || t->type() == DataType::kString || t->bytes() > kMaxComparedBytes) return false;
+    if (t->bytes() > kMaxComparedBytes) return false;
     append_raw(key, *t);
   } else {
     return false;
@@ -43,12 +47,7 @@ bool append_attribute(std::string& key, const Attribute& attribute) {
 
 std::optional<std::string> key_of(const Node& n, int64_t opset) {
   const OpDef* op = find_op(n.domain(), n.type(), opset);
-  if (op && !op->deterministic) return std::nullopt;
-  if (!op && !n.domain().empty()) return std::nullopt;  // nothing is known of it
-  static constexpr std::string_view kRandom[] = {"RandomNormal",      "RandomNormalLike", "RandomUniform",
-                                                 "RandomUniformLike", "Multinomial",      "Bernoulli"};
-  for (const std::string_view random : kRandom)
-    if (n.type() == random) return std::nullopt;
+  if (!op || !op->deterministic) return std::nullopt;
   std::string key = fmt::format("{}.{}.{}|", n.domain(), n.type(), n.output_count());
   for (const auto& [name, attribute] : n.attributes()) {
     key += name + "=";
@@ -82,12 +81,10 @@ class Merger {
     std::vector<Value*> values;
     for (const auto& v : graph.constants()) values.push_back(v.get());
     for (Value* v : values) {
-      const Tensor* t = v->constant();
-      if (!t || !t->defined() || t->type() == DataType::kString || t->bytes() > kMaxComparedBytes ||
-          v->is_graph_output())
-        continue;
+      const Tensor& t = *v->constant();
+      if (t.bytes() > kMaxComparedBytes || v->is_graph_output()) continue;
       std::string key;
-      append_raw(key, *t);
+      append_raw(key, t);
       const auto [it, added] = constants_.emplace(key, v);
       if (added) {
         log_.push_back(std::move(key));
@@ -100,7 +97,6 @@ class Merger {
   }
 
   void merge(Node& n) {
-    if (n.is("Constant")) return;
     auto key = key_of(n, model_.opset(n.domain()));
     if (!key) return;
     const auto [it, added] = nodes_.emplace(*key, &n);

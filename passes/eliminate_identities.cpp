@@ -101,7 +101,7 @@ class Eliminator {
     const std::vector<int64_t> values = condition->to_int64();
     if (std::any_of(values.begin(), values.end(), [&](int64_t v) { return v != values[0]; })) return nullptr;
     Value* chosen = n.input(values[0] != 0 ? 1 : 2);
-    return chosen && same_shape(*chosen, *n.output()) ? chosen : nullptr;
+    return same_shape(*chosen, *n.output()) ? chosen : nullptr;
   }
 
   // The value before a chain of nodes that only change the shape, if the shape is the same again.
@@ -119,7 +119,7 @@ class Eliminator {
     const bool must_stay = out->is_graph_output() && (same->graph() != n.graph() || !same->producer() ||
                                                       same->constant() || same->is_graph_output());
     if (must_stay) {
-      if (n.is("Identity") || out->uses().empty()) return;
+      if (out->uses().empty()) return;
       // Users need not wait for it.
       const std::vector<Use> uses(out->uses().begin(), out->uses().end());
       for (const Use& u : uses) u.node->set_input(u.index, same);
@@ -150,7 +150,7 @@ class Eliminator {
     for (size_t i = 0; i < after->size(); ++i) {
       const auto size = (*after)[i].constant();
       if (size == 0) return std::nullopt;
-      const bool same = i < before->size() && (*after)[i].known() && (*after)[i] == (*before)[i];
+      const bool same = i < before->size() && (*after)[i] == (*before)[i];
       target.push_back(size ? *size : same ? 0 : -1);
     }
     return std::count(target.begin(), target.end(), -1) <= 1 ? std::optional(target) : std::nullopt;

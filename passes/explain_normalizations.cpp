@@ -25,8 +25,7 @@ const Node* positive_step(const Value* v, int depth = 0) {
   if (!n || depth > kMaxSteps) return nullptr;
   if (is_one_of(*n, kPositive)) return n;
   if (n->is("MatMul")) {  // of features that are positive
-    const Node* left = positive_step(n->input(0), depth + 1);
-    return left && positive_step(n->input(1), depth + 1) ? left : nullptr;
+    return positive_step(n->input(1), depth + 1) ? positive_step(n->input(0), depth + 1) : nullptr;
   }
   if (!is_one_of(*n, kKept)) return nullptr;
   for (const Value* input : n->inputs())
@@ -64,14 +63,14 @@ bool is_multiplied(const Value& v, int depth = 0) {
 }
 
 // The values that `v` is a product with weights of, where those are summed by `sum`.
-bool is_product_of(const Value& v, const Node& sum, int depth = 0) {
-  const Node* n = v.producer();
-  if (&v == sum.input(0)) return true;
+bool is_product_of(const Value* v, const Node& sum, int depth = 0) {
   constexpr std::array kKept{"MatMul",   "Einsum",  "ReduceSum", "Mul",     "Cast",
                              "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze"};
+  if (v == sum.input(0)) return true;
+  const Node* n = v ? v->producer() : nullptr;
   if (!n || depth > kMaxSteps || !is_one_of(*n, kKept)) return false;
   return std::any_of(n->inputs().begin(), n->inputs().end(),
-                     [&](const Value* input) { return input && is_product_of(*input, sum, depth + 1); });
+                     [&](const Value* input) { return is_product_of(input, sum, depth + 1); });
 }
 
 // Whether weights are those of a softmax that something changed: the report of that softmax says what.
@@ -103,10 +102,9 @@ std::optional<Normalization> normalization_of(const Node& n) {
       }
   }
   if (found.divisor) found.sum = sum_behind(found.divisor);
-  if (!found.sum || is_behind_softmax(found.sum->input(0)) || !is_product_of(*found.weights, *found.sum))
+  if (!found.sum || is_behind_softmax(found.sum->input(0)) || !is_product_of(found.weights, *found.sum))
     return std::nullopt;
-  const bool of_products = found.weights != found.sum->input(0) && !positive_step(found.weights);
-  return of_products || is_multiplied(*n.output()) ? std::optional(found) : std::nullopt;
+  return !positive_step(found.weights) || is_multiplied(*n.output()) ? std::optional(found) : std::nullopt;
 }
 
 bool reduces_last_axis_alone(const Node& sum, const Inference& inference) {
@@ -155,13 +153,12 @@ constexpr const char* kWithoutSoftmax =
 const Node* product_behind(const Value* v, int depth = 0) {
   constexpr std::array kKept{"Cast", "Identity", "Mul", "Div", "Reshape", "Squeeze", "Unsqueeze", "Dropout"};
   const Node* n = v->producer();
-  if (!n || depth > kMaxSteps || n->is("MatMul")) return n && n->is("MatMul") ? n : nullptr;
-  return is_one_of(*n, kKept) ? product_behind(n->input(0), depth + 1) : nullptr;
+  if (!n || n->is("MatMul")) return n;
+  return depth < kMaxSteps && is_one_of(*n, kKept) ? product_behind(n->input(0), depth + 1) : nullptr;
 }
 
 bool is_of_states(const Node& product) {
-  return !product.input(0)->constant() && !product.input(1)->constant() &&
-         product.input(0)->tensor_type().rank() >= 3 && product.input(1)->tensor_type().rank() >= 3;
+  return !product.input(0)->constant() && !product.input(1)->constant() && product.output()->tensor_type().rank() >= 3;
 }
 
 // The product of keys and values that `n` multiplies queries with; null if it is none. It is a matrix of two widths,

@@ -32,9 +32,7 @@ bool rounds(const Node& n) { return contains(n, "uantize") || contains(n, "QLine
 const Value* other_operand(const Node& n, size_t index) {
   const size_t second = n.is("QLinearMatMul") ? 3 : 1;
   if (!is_one_of(n, std::array{"MatMul", "Einsum", "QLinearMatMul", "MatMulInteger"})) return nullptr;
-  if (n.is("Einsum") && n.inputs().size() != 2) return nullptr;
-  if (index == 0) return n.input(second);
-  return index == second ? n.input(0) : nullptr;
+  return index == 0 ? n.input(second) : n.input(0);
 }
 
 bool is_of_states(const Node& product) {
@@ -61,7 +59,7 @@ bool mixes_heads(const Node& n, const Node& softmax) {
   const auto heads = heads_of(softmax);
   if (!heads || *heads < 2 || !is_one_of(n, std::array{"MatMul", "Einsum", "Gemm", "Conv"})) return false;
   return std::any_of(n.inputs().begin(), n.inputs().end(), [&](const Value* v) {
-    if (!v || !is_constant(v)) return false;
+    if (!v) return false;
     const TensorType& matrix = v->tensor_type();
     const bool is_matrix =
         matrix.rank() == 2 || (n.is("Conv") && matrix.rank() == 4 && matrix.dim(2).is(1) && matrix.dim(3).is(1));
@@ -101,8 +99,7 @@ class WayToValues {
   bool is_step(const Node& n) const {
     constexpr std::array kFunctions{"Mul",  "Div", "Add", "Sub",  "Pow",   "Clip",  "Max",   "Min",
                                     "Relu", "Abs", "Pad", "Conv", "Slice", "Where", "Floor", "Round"};
-    return n.output_count() > 0 && n.output() &&
-           (keeps_weights(n) || is_one_of(n, kFunctions) || rounds(n) || mixes_heads(n, softmax_));
+    return n.output() && (keeps_weights(n) || is_one_of(n, kFunctions) || rounds(n) || mixes_heads(n, softmax_));
   }
 
   const Node& softmax_;
@@ -206,17 +203,12 @@ class Obstacle {
     return std::nullopt;
   }
 
-  // A change of the weights where the match stopped, at `value`.
-  std::optional<Finding> change(const std::string& value) const {
+  // A change of the weights.
+  std::optional<Finding> change() const {
     if (!values_ || values_->changes == 0) return std::nullopt;
-    const auto has_name = [&](const Value* v) { return v && v->name() == value; };
     const Node* last = nullptr;
-    bool is_here = false;
-    for (const Node* n : values_->steps) {
+    for (const Node* n : values_->steps)
       if (!keeps_weights(*n)) last = n;
-      is_here = is_here || has_name(n->output()) || std::any_of(n->inputs().begin(), n->inputs().end(), has_name);
-    }
-    if (!is_here) return std::nullopt;
     const bool is_window = first_of(values_->steps, is_exponential_factor) != nullptr;
     constexpr const char* kWindow =
         "a window over positions that the weights are multiplied with, as the Gaussian of local-p attention, is no "
@@ -229,8 +221,16 @@ class Obstacle {
                                last->label(), is_window ? kWindow : kMask)};
   }
 
-  // A factor of scores that queries could have instead.
-  const Node* unknown_scale() const { return scores_ ? first_of(scores_->steps, scales_rows) : nullptr; }
+  // A factor of scores that queries could have instead: of nothing but the product is it taken.
+  const Node* unknown_scale() const {
+    if (!scores_) return nullptr;
+    const auto& steps = scores_->steps;
+    const auto scale = std::find_if(steps.begin(), steps.end(), [](const Node* n) { return scales_rows(*n); });
+    const bool of_product = std::all_of(scale, steps.end(), [](const Node* n) {
+      return keeps_weights(*n) || is_one_of(*n, std::array{"Mul", "Div"});
+    });
+    return of_product && scale != steps.end() ? *scale : nullptr;
+  }
 
  private:
   std::optional<Finding> rounding() const {
@@ -335,7 +335,7 @@ size_t explain_softmaxes(PassContext& context) {
     if (const auto softmax = softmaxes.find(miss.anchor); softmax != softmaxes.end()) {
       const Obstacle obstacle(*softmax->second);
       auto found = obstacle.named();
-      if (!found) found = obstacle.change(miss.value);
+      if (!found) found = obstacle.change();
       if (found)
         refine(miss, *found);
       else if (const Node* scale = obstacle.unknown_scale(); scale && miss.reason.starts_with(kUnknownScale))

@@ -24,8 +24,7 @@ Value* linear(Builder& b, std::vector<Value*> inputs, Attributes attributes) {
 }
 
 bool is_weight(const Value& v, const Value& x) {
-  return v.constant() && v.tensor_type().rank() == 2 && v.element_type() == x.element_type() &&
-         is_float(x.element_type());
+  return v.constant() && v.tensor_type().rank() == 2 && is_float(x.element_type());
 }
 
 bool is_vector(const Value& v, const Dim& size) {
@@ -42,8 +41,7 @@ Pat any_linear() {
 Outcome rewrite_product(const Match& m, Builder& b) {
   const Value *x = m["x"], *weight = m["weight"];
   if (!is_weight(*weight, *x))
-    return m.refuse("weight",
-                    fmt::format("{} is not a constant matrix of the states' type", weight->type().to_string()));
+    return m.refuse("weight", fmt::format("{} is not a constant matrix of floats", weight->type().to_string()));
   if (x->tensor_type().rank() < 2) return m.refuse("x", "has no rows");
   return linear(b, {m["x"], m["weight"]}, {});
 }
@@ -70,7 +68,7 @@ Pat gemm_pattern() {
 
 Outcome rewrite_gemm(const Match& m, Builder& b) {
   const Value *x = m["x"], *weight = m["weight"];
-  if (!is_weight(*weight, *x)) return m.refuse("weight", "is not a constant matrix of the states' type");
+  if (!is_weight(*weight, *x)) return m.refuse("weight", "is not a constant matrix of floats");
   const int64_t transposed = m.node("gemm")->attr_int("transB", 0);
   const Dim width = weight->tensor_type().dim(transposed != 0 ? 0 : 1);
   Value* bias = m["bias"];

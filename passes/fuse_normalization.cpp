@@ -77,18 +77,16 @@ Attributes attributes_of(const Match& m, const char* kind) {
   return {{"kind", std::string(kind)}, {"epsilon", static_cast<float>(*m.number("epsilon"))}};
 }
 
-// The states to normalize: before the Cast to float32, if there is one back to their type.
+// The states to normalize: before the Cast to float32, if there is one back.
 Value* states_of(const Match& m) {
   if (!m.node("widened")) return m["x"];
-  const bool back = m.node("narrowed") && m.node("narrowed")->output()->element_type() == m["narrow x"]->element_type();
-  return back ? m["narrow x"] : m.node("widened")->output();
+  return m.node("narrowed") ? m["narrow x"] : m.node("widened")->output();
 }
 
 Outcome rewrite_rms(const Match& m, Builder& b) {
   Value* x = states_of(m);
   if (auto refusal = check_parameters(m, *x)) return *refusal;
-  if (x->element_type() != m.root()->element_type() || x->element_type() != m["scale"]->element_type())
-    return m.refuse("scale", "is of another type than the states");
+  if (x->element_type() != m.root()->element_type()) return m.refuse("scale", "is of another type than the states");
   const Node* n =
       b.node(std::string(kAttuneDomain), kResidualNormalization, {x, nullptr, m["scale"]}, 1, attributes_of(m, "rms"));
   return n->output();

@@ -63,7 +63,7 @@ void note_fixed_sizes(std::span<Value* const> values, const std::vector<ValueTyp
                       Report& report) {
   for (size_t i = 0; i < values.size() && i < before.size(); ++i) {
     const auto &was = before[i].tensor.shape, &is = values[i]->tensor_type().shape;
-    if (!was || !is || was->size() != is->size()) continue;
+    if (!was) continue;  // what is known stays known
     for (size_t axis = 0; axis < was->size(); ++axis)
       if (!(*was)[axis].constant() && (*is)[axis].constant())
         report.notes.push_back(fmt::format("{} '{}': dimension {} was '{}', is {}", what, values[i]->name(), axis,

@@ -15,7 +15,6 @@ class Simplifier {
 
   size_t run(Graph& graph) {
     for (Node* n : graph.topological_order()) {
-      if (builder_.made(n)) continue;
       for (Graph* body : n->subgraphs()) run(*body);
       if (n->is("Reshape")) write_target_out(*n);
       for (size_t i = 0; i < n->inputs().size(); ++i) simplify_input(*n, i);
@@ -28,7 +27,7 @@ class Simplifier {
   void write_target_out(Node& n) {
     const Value* x = n.input(0);
     const auto& result = n.output() ? n.output()->tensor_type().shape : std::optional<Dims>();
-    if (!x || !x->tensor_type().shape || !result || !n.input(1) || n.input(1)->constant()) return;
+    if (!result || !n.input(1) || n.input(1)->constant()) return;
     std::vector<int64_t> target;
     int inferred = 0;
     for (size_t i = 0; i < result->size(); ++i) {
@@ -55,10 +54,9 @@ class Simplifier {
   // what matters).
   void simplify_input(Node& n, size_t i) {
     Value* v = n.input(i);
-    if (!v || !v->producer() || v->constant() || builder_.made(v->producer()) || all_known(n)) return;
+    if (!v || !v->producer() || all_known(n)) return;
     const SymbolicTensor* contents = inference_.contents(v);
-    if (!contents || !contents->is_integer() || contents->shape.size() > 1 || contents->type != DataType::kInt64)
-      return;
+    if (!contents || contents->shape.size() > 1 || contents->type != DataType::kInt64) return;
     for (const Dim& d : contents->integers)
       if (!builder_.can_compute(d)) return;
     Value* simple =

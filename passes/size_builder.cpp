@@ -92,7 +92,6 @@ Value* SizeBuilder::shape_of(Value* input) {
 
 Value* SizeBuilder::node(std::string type, std::vector<Value*> inputs, Attributes attributes) {
   Node* n = graph_.add_node("", std::move(type), std::move(inputs), 1, std::move(attributes));
-  made_.insert(n);
   if (inference_) inference_->update(n);
   return n->output();
 }

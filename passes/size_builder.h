@@ -3,7 +3,6 @@
 
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "graph/graph.h"
 #include "ops/infer/infer.h"
@@ -22,8 +21,6 @@ class SizeBuilder {
   Value* vector(const Dims& dims);
   // Likewise, of rank 0.
   Value* scalar(const Dim& d);
-  // Whether this builder made `n`.
-  bool made(const Node* n) const { return made_.contains(n); }
 
  private:
   // Where a symbol can be read off.
@@ -42,7 +39,6 @@ class SizeBuilder {
   std::unordered_map<std::string, Source> sources_;
   std::unordered_map<std::string, Value*> vectors_, scalars_, sizes_;
   std::unordered_map<const Value*, Value*> shapes_;
-  std::unordered_set<const Node*> made_;
 };
 
 }  // namespace attune

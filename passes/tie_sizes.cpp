@@ -1,5 +1,6 @@
 // Sizes of inputs that the graph forces to be equal, or to be a number: by a Reshape, (S, B, E) -> (S, H C, E / H)
-// needs B = C; by a product, (T, P + 1) (R + 1, E) needs P = R; by a Concat along other axes
+// needs B = C; by a product, (T, P + 1) (R + 1, E) needs P = R, and (2 B, T, E) (2 C, E, S) needs B = C; by a Concat
+// along other axes
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,9 +52,8 @@ std::optional<Dims> written_target(const Node& reshape, const Inference& inferen
       if (!size) return std::nullopt;
       d = *size;
     }
-    if (!d.known()) return std::nullopt;
     if (!d.is(0)) continue;
-    if (reshape.attr_int("allowzero", 0) != 0 || i >= from->size()) return std::nullopt;
+    if (reshape.attr_int("allowzero", 0) != 0) return std::nullopt;
     d = (*from)[i];
   }
   return target;
@@ -68,7 +68,7 @@ std::optional<Product> product_of(const Dims& dims) {
   Dim product = 1;
   for (const Dim& d : dims) product = product * d;
   const auto summands = product.summands();
-  if (!summands || summands->size() != 1 || summands->front().factor == 0) return std::nullopt;
+  if (!summands || summands->size() != 1) return std::nullopt;
   return Product{summands->front().symbols, summands->front().factor};
 }
 
@@ -103,7 +103,7 @@ class Equations {
       if (b.factor % a.factor != 0) return std::nullopt;
       return std::pair(a.symbols[0], Dim(b.factor / a.factor));
     }
-    if (b.symbols.size() != 1 || a.factor != b.factor || !rank_.contains(b.symbols[0])) return std::nullopt;
+    if (a.factor != b.factor || !rank_.contains(b.symbols[0])) return std::nullopt;
     std::string kept = a.symbols[0], tied = b.symbols[0];
     if (rank_.at(tied) < rank_.at(kept)) std::swap(kept, tied);
     return std::pair(tied, Dim::symbol(kept));
@@ -111,12 +111,10 @@ class Equations {
 
   // The symbol that two sizes determine that have to be the same, and its value.
   std::optional<std::pair<std::string, Dim>> solve(const Dim& a, const Dim& b) const {
-    if (!a.known() || !b.known() || a == b) return std::nullopt;
     const auto difference = (a - b).summands();
     if (!difference || difference->size() != 2) return std::nullopt;
     Product left{(*difference)[0].symbols, (*difference)[0].factor},
         right{(*difference)[1].symbols, -(*difference)[1].factor};
-    if (left.symbols.size() > 1 || right.symbols.size() > 1) return std::nullopt;
     if (left.factor < 0) {
       left.factor = -left.factor;
       right.factor = -right.factor;
@@ -144,11 +142,26 @@ std::optional<Solution> solve_reshape(const Node& n, const Inference& inference,
                   fmt::format("reshapes {} to {}", to_string(*n.input(0)->tensor_type().shape), to_string(*target))};
 }
 
-// The inner sizes of a product.
+// Whether a size is a multiple of a number above 1, which can't be 1 that is broadcast.
+bool is_multiple(const Dim& d) {
+  const auto summands = d.summands();
+  return summands && summands->size() == 1 && summands->front().factor > 1;
+}
+
+// The inner sizes of a product, and numbers of matrices that can't be broadcast.
+std::optional<std::pair<std::string, Dim>> equal_sizes(const Dims& a, const Dims& b, const Equations& equations) {
+  auto solved = equations.solve(a.back(), b.size() == 1 ? b.back() : b[b.size() - 2]);
+  for (size_t i = 3; !solved && i <= std::min(a.size(), b.size()); ++i) {
+    const Dim &left = a[a.size() - i], &right = b[b.size() - i];
+    if (is_multiple(left) && is_multiple(right)) solved = equations.solve(left, right);
+  }
+  return solved;
+}
+
 std::optional<Solution> solve_product(const Node& n, const Equations& equations) {
   const auto &a = n.input(0)->tensor_type().shape, &b = n.input(1)->tensor_type().shape;
-  if (!a || !b || a->size() < 2 || b->size() < 2) return std::nullopt;
-  const auto solved = equations.solve(a->back(), (*b)[b->size() - 2]);
+  if (!a || !b) return std::nullopt;
+  const auto solved = equal_sizes(*a, *b, equations);
   if (!solved) return std::nullopt;
   return Solution{solved->first, solved->second, fmt::format("multiplies {} by {}", to_string(*a), to_string(*b))};
 }
@@ -170,7 +183,6 @@ std::optional<Solution> solve_concat(const Node& n, const Equations& equations) 
 }
 
 std::optional<Solution> solve_node(const Node& n, const Inference& inference, const Equations& equations) {
-  if (!n.input(0)) return std::nullopt;
   if (n.is("Reshape")) return solve_reshape(n, inference, equations);
   if (n.is("MatMul")) return solve_product(n, equations);
   return n.is("Concat") ? solve_concat(n, equations) : std::nullopt;

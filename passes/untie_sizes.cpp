@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "ops/infer/infer.h"
 #include "passes/node_facts.h"
@@ -46,14 +47,16 @@ bool reads_both(const Node& n, const std::string& a, const std::string& b) {
   return first && second;
 }
 
-// Where the graph combines sizes that are not known to be the same.
-size_t contradictions(Graph& graph, const Model& model, const std::string& apart, const std::string& symbol) {
+// How often each node combines sizes that are not known to be the same.
+std::vector<size_t> contradictions(Graph& graph, const Model& model, const std::string& apart,
+                                   const std::string& symbol) {
   constexpr std::array kBroadcasting = {"Add",   "Sub",  "Mul",     "Div",         "Where",          "And", "Or",
                                         "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Max", "Min"};
   const Inference inference(graph, model.opset_imports);
-  size_t count = 0;
+  std::vector<size_t> counts;
   graph.for_each_node([&](const Node& n) {
-    const auto shape = [&](size_t i) { return n.input(i) ? n.input(i)->tensor_type().shape : std::nullopt; };
+    size_t& count = counts.emplace_back(0);
+    const auto shape = [&](size_t i) { return n.input(i)->tensor_type().shape; };
     if (n.is("Expand")) {
       count += differences(shape(0), inference.integers(n.input(1)));
     } else if (n.is("Reshape")) {
@@ -71,10 +74,11 @@ size_t contradictions(Graph& graph, const Model& model, const std::string& apart
       for (size_t i = 1; i < n.inputs().size(); ++i) count += differences(shape(0), shape(i));
     }
   });
-  return count;
+  return counts;
 }
 
-size_t contradictions(const Model& model, const Value& renamed, const ValueType& type, const std::string& symbol) {
+std::vector<size_t> contradictions(const Model& model, const Value& renamed, const ValueType& type,
+                                   const std::string& symbol) {
   std::unordered_map<const Value*, Value*> copies;
   const auto graph = model.graph->clone(&copies);
   copies.at(&renamed)->set_type(type);
@@ -103,9 +107,10 @@ size_t untie_sizes(PassContext& context) {
     if (!states) continue;
     ValueType apart = mask->type();
     (*apart.tensor.shape)[1] = Dim::symbol(fmt::format("{}_{}", mask->name(), symbol));
-    if (contradictions(context.model, *mask, apart, symbol) >
-        contradictions(context.model, *mask, mask->type(), symbol))
-      continue;
+    // Of a node that combines other sizes anyway nothing follows.
+    const auto before = contradictions(context.model, *mask, mask->type(), symbol);
+    const auto after = contradictions(context.model, *mask, apart, symbol);
+    if (!std::equal(after.begin(), after.end(), before.begin(), std::less_equal<>())) continue;
     mask->set_type(apart);
     context.report.rewrites.push_back({"untie_sizes", fmt::format("input '{}'", mask->name()), symbol, {}});
     context.report.notes.push_back(

@@ -10,6 +10,12 @@ namespace {
 using test::Converted;
 using testing::HasSubstr;
 
+std::string numbers(int count) {
+  std::string list = "0.5";
+  for (int i = 1; i < count; ++i) list += ", " + std::to_string(i % 5);
+  return list;
+}
+
 // Keys whose batch another input names: the heads stay outside, and the report says at which shape.
 TEST(ExplainHeads, OfKeysThatAreNotTheirLastAxis) {
   const Converted c(R"(<ir_version: 8, opset_import: ["" : 17, "ai.attune" : 1]>
@@ -63,6 +69,30 @@ TEST(ExplainHeads, NothingOfLayersOfIntegers) {
       q = MatMul (x, d)
       y = ai.attune.Attention <num_heads = 2> (q, k, k) })");
   EXPECT_THAT(c.report.near_misses, testing::IsEmpty());
+}
+
+// What is computed otherwise than by a constant matrix, position by position, was not meant as a projection.
+TEST(ExplainHeads, OfOperandsThatNoLayerGives) {
+  const auto misses = [](const std::string& inputs, const std::string& body) {
+    return Converted("<ir_version: 8, opset_import: [\"\" : 17, \"ai.attune\" : 1, \"com.microsoft\" : 1]> g (" +
+                     inputs +
+                     R"() => (float[B,P,8] y)
+      <float[2,8,8] batched = {)" +
+                     numbers(128) + R"(}, float[8,8] weight = {)" + numbers(64) + R"(}, int64 one = {1},
+       int64[4] heads = {0, 2, -1, 4}, float scale = {0.5}, float[8] bias = {1, 2, 3, 4, 5, 6, 7, 8}>
+      { )" + body + " }")
+        .report.near_misses.size();
+  };
+  const std::string attention = " y = ai.attune.Attention <num_heads = 2> (q, k, k)";
+  EXPECT_EQ(misses("float[B,T,8] x, float[B,S,8] k", "l = MatMul (x, weight) q = Mul (l, bias)" + attention), 1U);
+  EXPECT_EQ(misses("float[2,T,8] x, float[2,S,8] k", "q = MatMul (x, batched)" + attention), 0U);
+  EXPECT_EQ(misses("float[B,T,8] x, float[B,S,8] k", "l = MatMul (x, weight) q = CumSum (l, one)" + attention), 0U);
+  EXPECT_EQ(
+      misses("float[B,T,8] q, float[B,S,8] x, float[8,8] w", "l = MatMul (x, w) k = Reshape (l, heads)" + attention),
+      0U);
+  EXPECT_EQ(misses("float[B,T,8] q, float[B,S,8] x, uint8[8,8] w",
+                   "l = com.microsoft.DynamicQuantizeMatMul (x, w, scale, , bias) k = Reshape (l, heads)" + attention),
+            0U);
 }
 
 }  // namespace

@@ -22,6 +22,12 @@ std::string heads(const std::string& body, const std::string& more = "", const s
          "> {\n" + body + "}";
 }
 
+std::string numbers(int count) {
+  std::string list = "0.5";
+  for (int i = 1; i < count; ++i) list += ", " + std::to_string(i % 5);
+  return list;
+}
+
 constexpr const char* kMix = ", float[2,2] mix = {1, 2, 3, 4}, float[2,2,1,1] kernel = {1, 2, 3, 4}";
 constexpr const char* kLast = ", int64[1] start = {0}, int64[1] last = {-1}, int64[1] axis = {3}";
 
@@ -87,6 +93,65 @@ std::vector<Spoiled> spoiled() {
       y = MatMul (w, v) )",
             "", kMix),
       "'softmax'", "MatMul[0]", "node 'talk' (Conv) mixes the weights");
+  // which are no talking heads
+  add("convolution_of_neighbours",
+      heads(R"(e = MatMul (q, kt)
+      [softmax] p = Softmax <axis = -1> (e)
+      [conv] w = Conv <pads = [1, 1, 1, 1]> (p, blur, )
+      y = MatMul (w, v) )",
+            "", ", float[2,2,3,3] blur = {" + numbers(36) + "}"),
+      "'softmax'", "MatMul[0]", "the weights are changed by node 'conv' (Conv)");
+  add("convolution_of_one_head", R"(<ir_version: 8, opset_import: ["" : 17]>
+      g (float[B,1,T,4] q, float[B,1,4,S] kt, float[B,1,S,4] v) => (float[B,1,T,4] y) <float[1,1,1,1] factor = {2}>
+      { e = MatMul (q, kt)
+        [softmax] p = Softmax <axis = -1> (e)
+        [conv] w = Conv (p, factor)
+        y = MatMul (w, v) })",
+      "'softmax'", "MatMul[0]", "the weights are changed by node 'conv' (Conv)");
+  const auto mixed_keys = [&](std::string name, const std::string& few, const std::string& many) {
+    add(std::move(name),
+        "<ir_version: 8, opset_import: [\"\" : 17]> g (float[B,2,T,4] q, float[B,2,4," + few + "] kt, float[B,2," +
+            many + ",4] v) => (float[B,2,T,4] y)\n<float[" + few + "," + many + "] spread = {" + numbers(10) + R"(}>
+      { e = MatMul (q, kt)
+        [softmax] p = Softmax <axis = -1> (e)
+        [spread] w = MatMul (p, spread)
+        y = MatMul (w, v) })",
+        "'softmax'", "MatMul[0]", "found MatMul");
+  };
+  mixed_keys("two_keys_spread", "2", "5");
+  mixed_keys("keys_to_two", "5", "2");
+  add("talking_heads_from_the_left", R"(<ir_version: 8, opset_import: ["" : 17]>
+      g (float[B,2,3,4] q, float[B,2,4,5] kt, float[B,2,5,4] v) => (float[B,2,3,4] y)
+      <float[2,2] mix = {1, 2, 3, 4}, int64[3] flat = {0, 2, 15}, int64[4] back = {0, 2, 3, 5}>
+      { e = MatMul (q, kt)
+        f = Reshape (e, flat)
+        [talk] m = MatMul (mix, f)
+        r = Reshape (m, back)
+        [softmax] p = Softmax <axis = -1> (r)
+        y = MatMul (p, v) })",
+      "'softmax'", "MatMul[0].Softmax[0]", "node 'talk' (MatMul) mixes the scores");
+  // scores of a linear layer, of which rounded products lie further off
+  add("scores_of_a_layer",
+      heads(R"(e = MatMul (q, kt)
+      e8 = QuantizeLinear (e, step, zero)
+      er = DequantizeLinear (e8, step, zero)
+      t = Transpose <perm = [0, 1, 3, 2]> (er)
+      [layer] l = MatMul (a, columns)
+      [softmax] p = Softmax <axis = -1> (l)
+      c = MatMul (t, v0)
+      n = MatMul (p, v)
+      y = Add (n, c) )",
+            ", float[B,2,T,8] a, float[B,2,T,4] v0", ", float[8,3] columns = {" + numbers(24) + "}"),
+      "'softmax'", "", "");
+  // keys that are dropped behind the softmax
+  add("keys_dropped",
+      heads(R"(e = MatMul (q, kt)
+      [softmax] p = Softmax <axis = -1> (e)
+      [drop] w = Slice (p, start, last, axis)
+      vs = Slice (v, start, last, rows)
+      y = MatMul (w, vs) )",
+            "", std::string(kLast) + ", int64[1] rows = {2}"),
+      "'softmax'", "MatMul[0]", "the weights are changed by node 'drop' (Slice)");
   // a sink of each head
   add("sink",
       heads(R"(e = MatMul (q, kt)
@@ -115,6 +180,24 @@ std::vector<Spoiled> spoiled() {
       y = MatMul (w, v) )",
             ", float[B,1,1,S] factors"),
       "'softmax'", "MatMul[0]", "the weights are changed by node 'gate' (Mul) between softmax and the product");
+  const auto gate = [&](std::string name, const std::string& lines, const std::string& node,
+                        const std::string& more = ", float[B,S] f") {
+    add(std::move(name),
+        heads("e = MatMul (q, kt)\n [softmax] p = Softmax <axis = -1> (e)\n" + lines + "\n y = MatMul (w, v)", more,
+              ", int64[2] middle = {1, 2}, float one = {1}, float nothing = {0}"),
+        "'softmax'", "MatMul[0]",
+        "the weights are changed by node '" + node +
+            " between softmax and the product with the values, which in an Attention takes them as they are; what "
+            "hides keys belongs in front");
+  };
+  gate("factors_unsqueezed", "g = Unsqueeze (f, middle)\n [gate] w = Mul (p, g)", "gate' (Mul)");
+  gate("factors_by_sigmoid",
+       "g = Unsqueeze (f, middle)\n x = Exp (g)\n x1 = Add (x, one)\n s = Reciprocal (x1)\n [gate] w = Mul (p, s)",
+       "gate' (Mul)");
+  gate("exponentials_added", "g = Unsqueeze (f, middle)\n x = Exp (g)\n [more] w = Add (p, x)", "more' (Add)");
+  gate("clipped_from_above", "[clip] w = Clip (p, , one)", "clip' (Clip)");
+  gate("hidden_behind", "c = Not (hidden)\n [mask] w = Where (c, p, nothing)", "mask' (Where)",
+       ", bool[B,1,1,S] hidden");
   // normalized anew, of which another report would be wrong
   add("window_normalized",
       heads(R"(e = MatMul (q, kt)
@@ -141,6 +224,15 @@ std::vector<Spoiled> spoiled() {
       y = MatMul (p, v) )",
             ", float[2,1,1] scales"),
       "'softmax'", "Mul", "multiply the queries by the factor of node 'scale' (Mul) instead");
+  // which is no scale of the queries
+  add("scale_of_a_function",
+      heads(R"(e = MatMul (q, kt)
+      t = Tanh (e)
+      [scale] s = Mul (t, scales)
+      [softmax] p = Softmax <axis = -1> (s)
+      y = MatMul (p, v) )",
+            ", float[2,1,1] scales"),
+      "'softmax'", "Mul", "expected a known scalar, found an input of the graph");
   return all;
 }
 
@@ -180,9 +272,7 @@ std::vector<Spoiled> windows() {
   const std::string text = R"(<ir_version: 8, opset_import: ["" : 17]>
     g (float[N,2,4,4] q, float[N,2,4,4] kt, float[N,2,4,4] v, float[1,3,1,4,4] mask) => (float[N,2,4,4] y)
     <int64[5] images = {-1, 3, 2, 4, 4}, int64[4] back = {-1, 2, 4, 4}, float[1,2,4,4] bias = {)";
-  std::string numbers = "0.5";
-  for (int i = 1; i < 32; ++i) numbers += ", " + std::to_string(i % 5);
-  return {{"shifted", text + numbers + R"(}>
+  return {{"shifted", text + numbers(32) + R"(}>
     { e = MatMul (q, kt)
       b = Add (e, bias)
       unfolded = Reshape (b, images)
@@ -195,6 +285,28 @@ std::vector<Spoiled> windows() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Windows, ExplainSoftmaxes, testing::ValuesIn(windows()), test::spoiled_name);
+
+// The advice for a scale of each head is none for a factor of something else.
+TEST(ExplainSoftmaxes, AScaleOfAFunctionIsNotGivenToTheQueries) {
+  const test::Converted c(heads(R"(e = MatMul (q, kt)
+      t = Tanh (e)
+      s = Mul (t, scales)
+      p = Softmax <axis = -1> (s)
+      y = MatMul (p, v) )",
+                                ", float[2,1,1] scales"));
+  ASSERT_EQ(c.report.near_misses.size(), 1U);
+  EXPECT_THAT(c.report.near_misses[0].reason, testing::Not(testing::HasSubstr("multiply the queries")));
+}
+
+// Whatever gives its first output to nobody.
+TEST(ExplainSoftmaxes, OutputsLeftOut) {
+  for (const char* line :
+       {", w = Softmax <axis = -1> (e)", ", w = com.microsoft.QLinearSoftmax (e, step, low, step, low)",
+        "p = Softmax <axis = -1> (e)\n , w, z = DynamicQuantizeLinear (p)\n pr = Mul (p, step)"}) {
+    const std::string text = heads("e = MatMul (q, kt)\n" + std::string(line) + "\n y = Mul (e, w)");
+    EXPECT_NO_THROW(test::Converted{text}) << line;
+  }
+}
 
 // What the report advises for a scale of each head.
 TEST(ExplainSoftmaxes, AScaleOfEachHeadInFrontFuses) {

@@ -141,6 +141,115 @@ TEST(TieSizes, BatchesOfAProductAreNotTied) {
   EXPECT_EQ(t.y, "(C,4,N)");
 }
 
+// The memory's batch under a name of its own, where both fold heads into batches: twice something isn't broadcast.
+TEST(TieSizes, FoldedHeadsThatMeetInAProduct) {
+  const auto product = [](const std::string& x, const std::string& y) {
+    return tie("<ir_version: 8, opset_import: [\"\" : 17]> g (float" + x + " x, float" + y +
+               R"( y) => (float[P,Q,R] z)
+      <int64[3] heads = {0, -1, 4}>
+      { q = Reshape (x, heads)
+        k = Reshape (y, heads)
+        qt = Transpose <perm = [1, 0, 2]> (q)
+        kt = Transpose <perm = [1, 2, 0]> (k)
+        z = MatMul (qt, kt) })");
+  };
+  EXPECT_EQ(product("[T,B,8]", "[S,C,8]").y, "(S,B,8)");
+  EXPECT_EQ(product("[T,B,8]", "[S,3,8]").x, "(T,3,8)");
+  EXPECT_EQ(product("[T,B,8]", "[S,C,12]").changes, 0U) << "2 B = 3 C determines no size";
+  EXPECT_EQ(product("[T,B,8]", "[S,C,4]").changes, 0U) << "C may be 1";
+  EXPECT_EQ(product("[T,B,4]", "[S,C,8]").changes, 0U) << "B may be 1";
+}
+
+// Sums may be 1, and quotients.
+TEST(TieSizes, OtherNumbersOfMatricesAreNotTied) {
+  const auto product = [](const std::string& number, const std::string& matrices) {
+    return tie("<ir_version: 8, opset_import: [\"\" : 17]> g (float[B,5,4] x, float[" + number +
+               R"(,4,S] y) => (float[P,Q,R] z)
+      <float[1,1,4] one = {1, 2, 3, 4}, int64[3] rows = {1, 5, 1}, int64[1] zero = {0}, int64[1] two = {2},
+       int64[1] end = {1000}>
+      { )" + matrices +
+               " z = MatMul (a, y) }");
+  };
+  EXPECT_EQ(product("6", "a = Concat <axis = 0> (x, x)").x, "(3,5,4)") << "2 B can't be 1";
+  EXPECT_EQ(product("7", "o = Expand (one, rows) a = Concat <axis = 0> (x, x, o)").changes, 0U);
+  EXPECT_EQ(product("6", "h = Slice (x, zero, end, zero, two) a = Concat <axis = 0> (h, h)").changes, 0U);
+}
+
+TEST(TieSizes, ProductsWithVectors) {
+  const auto product = [](const std::string& x, const std::string& y) {
+    return tie("<ir_version: 8, opset_import: [\"\" : 17]> g (float" + x + " x, float" + y +
+               " y) => (float[P] z) { z = MatMul (x, y) }");
+  };
+  EXPECT_EQ(product("[B,T]", "[S]").y, "(T)");
+  EXPECT_EQ(product("[S]", "[T,N]").y, "(S,N)");
+}
+
+// Sizes that no caller can meet say nothing.
+TEST(TieSizes, SizesThatCannotBe) {
+  const auto product = [](const std::string& y) {
+    return tie(R"(<ir_version: 8, opset_import: ["" : 17]> g (float[B,P] x, float)" + y + R"( y) => (float[Q,R] z)
+      <float[1,4] more = {1, 2, 3, 4}, int64[2] rows = {3, 4}>
+      { a = Concat <axis = 1> (x, x)
+        z = MatMul (a, y) })");
+  };
+  EXPECT_EQ(product("[6,N]").x, "(B,3)");
+  EXPECT_EQ(product("[5,N]").changes, 0U) << "2 P = 5";
+  const Tied t = tie(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,P] x, float[1,N] y, float[B,4] four) => (float[Q,R] z)
+    { a = Concat <axis = 1> (x, four)
+      z = MatMul (a, y) })");
+  EXPECT_EQ(t.changes, 0U) << "P + 4 = 1";
+}
+
+TEST(TieSizes, Sums) {
+  const Tied product = tie(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,P] x, float[R,N] y, float[B,1] one) => (float[B,N] z)
+    { a = Concat <axis = 1> (x, one)
+      z = MatMul (a, y) })");
+  EXPECT_EQ(product.changes, 0U) << "P + 1 = R";
+  const Tied reshape = tie(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[P,8] x, float[R,8] y, float[1,8] one) => (float[R,8] z)
+    { a = Concat <axis = 0> (x, one)
+      sizes = Shape (y)
+      z = Reshape (a, sizes) })");
+  EXPECT_EQ(reshape.changes, 0U) << "8 P + 8 = 8 R";
+}
+
+// What the graph counts at run time is no size of an input.
+TEST(TieSizes, SizesThatNoInputHas) {
+  const Tied t = tie(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,4] x, float[C,2] y) => (float[P,Q] z)
+    { n = NonZero (y)
+      c = Cast <to = 1> (n)
+      f = Transpose <perm = [1, 0]> (c)
+      z = Concat <axis = 1> (x, f) })");
+  EXPECT_EQ(t.changes, 0U);
+}
+
+TEST(TieSizes, InputsOfUnknownRank) {
+  Model model = parse_model(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float x, float[B,T] y, float[5,N] w) => (float[2,4] z, float[B,N] v) <int64[2] sizes = {2, 4}>
+    { z = Reshape (x, sizes) v = MatMul (y, w) })");
+  model.graph->inputs()[0]->set_type(ValueType::of(DataType::kFloat, std::nullopt));
+  Report report;
+  PassContext context{model, report, {}};
+  EXPECT_EQ(tie_sizes(context), 1U);
+}
+
+// A Transpose without `perm` turns all axes around: 4 queries' heads say nothing of the third axis.
+TEST(TieSizes, TransposesWithoutPermutation) {
+  const Tied t = tie(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B] x, float[C,S,16] y, float[4,2,T,S] q) => (float[P,Q,R,U] z)
+    <int64[1] rest = {-1}, int64[1] four = {4}>
+    { batch = Shape (x)
+      length = Shape <start = 1, end = 2> (y)
+      target = Concat <axis = 0> (batch, length, rest, four)
+      r = Reshape (y, target)
+      k = Transpose (r)
+      z = MatMul (q, k) })");
+  EXPECT_EQ(t.y, "(C,S,16)");
+}
+
 TEST(TieSizes, TheAxisThatIsJoinedIsNotTied) {
   const Tied t = tie(R"(<ir_version: 8, opset_import: ["" : 17]>
     g (float[B,S] x, float[B,T] y) => (float[B,U] z) { z = Concat <axis = 1> (x, y) })");

@@ -91,6 +91,58 @@ TEST(UntieSizes, MasksWhoseLengthReshapesStatesStayAsLong) {
   EXPECT_EQ(u.mask(), "S");
 }
 
+// The heads' batch is that of the queries, under another name than the states': what needs it to be the same says
+// nothing of the mask.
+TEST(UntieSizes, SizesThatDifferAnywayAreNotCounted) {
+  const Untied u(R"((float[B,S,4] states, int64[C,S] mask, float[C,1,4] q) => (float[C,S,4] y, float[B,S,2,2] z)
+    <int64[1] four = {4}, int64[2] heads = {2, 2}>
+    {
+      shape = Shape (mask)
+      target = Concat <axis = 0> (shape, four)
+      memory = Reshape (states, target)
+      y = Add (memory, q)
+      length = Shape <start = 1> (mask)
+      batch = Shape <end = 1> (states)
+      split = Concat <axis = 0> (batch, length, heads)
+      z = Reshape (states, split)
+    })");
+  EXPECT_EQ(u.mask(), "S");
+}
+
+TEST(UntieSizes, MasksThatAreJoinedWithOthers) {
+  const auto sums = [](const std::string& parts) {
+    return Untied(R"((float[B,S,4] states, int64[B,S] mask, int64[B,2] prefix) => (float[B,S,4] y)
+    <int64[1] one = {1}, int64[2] rows = {2, 1}>
+    {
+      some = ReduceSum <keepdims = 0> (states)
+      ids = Cast <to = 7> (states)
+      all = Concat <axis = 1> ()" +
+                  parts + R"()
+      lengths = ReduceSum <keepdims = 1> (all, one)
+      factor = Cast <to = 1> (lengths)
+      scale = Reshape (factor, rows)
+      total = ReduceMax <keepdims = 0> (scale)
+      y = Mul (states, total)
+    })")
+        .mask();
+  };
+  EXPECT_EQ(sums("prefix, mask"), "mask_S");
+}
+
+TEST(UntieSizes, OperandsOfUnknownRank) {
+  const Untied u(R"((float[B,S,4] states, int64[B,S] mask, int64[N] shape) => (float y, float[B,S,4] z)
+    <int64[1] one = {1}>
+    {
+      flat = Reshape (states, shape)
+      y = Concat <axis = 0> (flat, flat)
+      lengths = ReduceSum <keepdims = 1> (mask, one)
+      factor = Cast <to = 1> (lengths)
+      column = Unsqueeze (factor, one)
+      z = Mul (states, column)
+    })");
+  EXPECT_EQ(u.mask(), "mask_S");
+}
+
 TEST(UntieSizes, MasksOfFusedAttentionStayAsLong) {
   const Untied u(R"((float[B,S,4] states, bool[B,S] mask) => (float[B,S,4] y) <int64[2] axes = {1, 2}>
     {
