@@ -221,16 +221,8 @@ class Obstacle {
                                last->label(), is_window ? kWindow : kMask)};
   }
 
-  // A factor of scores that queries could have instead: of nothing but the product is it taken.
-  const Node* unknown_scale() const {
-    if (!scores_) return nullptr;
-    const auto& steps = scores_->steps;
-    const auto scale = std::find_if(steps.begin(), steps.end(), [](const Node* n) { return scales_rows(*n); });
-    const bool of_product = std::all_of(scale, steps.end(), [](const Node* n) {
-      return keeps_weights(*n) || is_one_of(*n, std::array{"Mul", "Div"});
-    });
-    return of_product && scale != steps.end() ? *scale : nullptr;
-  }
+  // A factor of scores that queries could have instead.
+  const Node* unknown_scale() const { return scores_ ? first_of(scores_->steps, scales_rows) : nullptr; }
 
  private:
   std::optional<Finding> rounding() const {
@@ -324,8 +316,9 @@ size_t explain_softmaxes(PassContext& context) {
   std::map<std::string, const Node*> softmaxes;
   auto& misses = context.report.near_misses;
   context.model.graph->for_each_node([&](const Node& n) {
+    if (!n.output()) return;  // of an odd file, in which it is left out
     if (n.is("Softmax")) softmaxes[n.label()] = &n;
-    if (!n.is("QLinearSoftmax", "com.microsoft") || !n.output()) return;
+    if (!n.is("QLinearSoftmax", "com.microsoft")) return;
     const auto found = Obstacle(n).named();
     if (found)
       misses.push_back({"fuse_attention", n.label(), found->step, std::string(found->value->name()), found->reason});

@@ -8,13 +8,8 @@ namespace attune {
 namespace {
 
 using test::Converted;
+using test::numbers;
 using testing::HasSubstr;
-
-std::string numbers(int count) {
-  std::string list = "0.5";
-  for (int i = 1; i < count; ++i) list += ", " + std::to_string(i % 5);
-  return list;
-}
 
 // Keys whose batch another input names: the heads stay outside, and the report says at which shape.
 TEST(ExplainHeads, OfKeysThatAreNotTheirLastAxis) {

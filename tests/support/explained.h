@@ -16,6 +16,13 @@
 
 namespace attune::test {
 
+// Elements of a constant in a model's text.
+inline std::string numbers(int count) {
+  std::string list = "0.5";
+  for (int i = 1; i < count; ++i) list += ", " + std::to_string(i % 5);
+  return list;
+}
+
 struct Converted {
   explicit Converted(const SpoiledAttention& attention) : Converted(attention.text()) {}
   explicit Converted(const std::string& text) : source(parse_model(text)), model(parse_model(text)) {
