@@ -34,7 +34,7 @@ std::string without_ellipsis(std::string equation, const std::vector<const Value
     const auto& shape = operands[i]->tensor_type().shape;
     if (at == std::string::npos) continue;
     const size_t written = terms[i].size() - kEllipsis.size();
-    if (!shape || shape->size() < written) return equation;
+    if (!shape) return equation;
     const auto begin = shape->begin() + static_cast<std::ptrdiff_t>(at);
     const Dims axes(begin, begin + static_cast<std::ptrdiff_t>(shape->size() - written));
     if (!letters.empty() && axes != shared) return equation;
