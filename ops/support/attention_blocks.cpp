@@ -239,23 +239,15 @@ class FloatKeys {
   HWY_INLINE void finish_rows() {
     if (waiting_.count == 0) return;
     beside_.finish();
-    if (guessed_ && !sums_are_small()) {
+    if (guessed_ && !beside_.sums_are_within(1 << static_cast<int>(kRise))) {
+      const int64_t first = waiting_.first * kPanel;
+      std::copy_n(s_.largest + first, waiting_.count * kPanel, s_.sums + first);
       Nothing nothing;
       multiply_keys<Product::kLargest>(p_, head_, waiting_, keys_.first, keys_.columns, s_, nothing);
       follow_scores(waiting_);
       exponentiate_rows(waiting_, keys_.columns, s_);
-    } else {
-      for (int64_t i = waiting_.first * kPanel; i < (waiting_.first + waiting_.count) * kPanel; i += kPanel)
-        hn::StoreU(hn::Add(load(s_.sums + i), load(s_.largest + i)), Floats(), s_.sums + i);
     }
     waiting_.count = 0;
-  }
-  HWY_INLINE bool sums_are_small() const {
-    const Floats d;
-    Vector largest = hn::Zero(d);
-    for (int64_t r = waiting_.first; r < waiting_.first + waiting_.count; ++r)
-      largest = hn::Max(largest, load(s_.largest + r * kPanel));
-    return hn::AllTrue(d, hn::Le(largest, hn::Set(d, 1 << static_cast<int>(kRise))));
   }
 
   // Steps 3 to 5 for rows whose products are there; their maxima follow.

@@ -18,8 +18,9 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using namespace attention_vectors::HWY_NAMESPACE;  // NOLINT(google-build-using-namespace)
 
-// Exponentials of the scores of some rows of a block with all its kKeys keys, and their sums, which go to s.largest:
-// a vector in each step, since beside a product whose operands are in registers most of their work costs no time.
+// Exponentials of the scores of some rows of a block with all its kKeys keys, added to their sums, which s.largest
+// keeps as they were: a vector in each step, since beside a product whose operands are in registers most of their work
+// costs no time.
 class Exponentials {
  public:
   static constexpr bool kAny = true;
@@ -46,16 +47,21 @@ class Exponentials {
   Exponentials(Rows rows, const Scratch& s)
       : scores_(s.scores + rows.first * kKeys),
         from_(s.from + rows.first),
-        sums_(s.largest + rows.first * kPanel),
+        sums_(s.sums + rows.first * kPanel),
+        before_(s.largest + rows.first * kPanel),
         left_(rows.count) {}
 
   bool left() const { return left_ > 0; }
   HWY_INLINE Row start_row() const { return Row(scores_, *from_); }
   HWY_INLINE void end_row(const Row& row) {
-    hn::StoreU(row.sum(), Floats(), sums_);
+    const Vector before = load(sums_);
+    hn::StoreU(before, Floats(), before_);
+    hn::StoreU(hn::Add(before, row.sum()), Floats(), sums_);
+    largest_ = hn::Max(largest_, row.sum());
     scores_ += kKeys;
     ++from_;
     sums_ += kPanel;
+    before_ += kPanel;
     --left_;
   }
   HWY_INLINE void finish() {
@@ -65,11 +71,14 @@ class Exponentials {
       end_row(row);
     }
   }
+  // True if no lane of a row added more.
+  bool sums_are_within(float most) const { return hn::AllTrue(Floats(), hn::Le(largest_, hn::Set(Floats(), most))); }
 
  private:
   float* scores_ = nullptr;
   const float* from_ = nullptr;
-  float* sums_ = nullptr;
+  float *sums_ = nullptr, *before_ = nullptr;
+  Vector largest_ = hn::Zero(Floats());
   int64_t left_ = 0;
 };
 
