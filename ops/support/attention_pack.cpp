@@ -49,32 +49,70 @@ HWY_INLINE void transpose_four(const float* const (&rows)[4], float* to) {
 #endif
 }
 
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+constexpr int64_t kRowsAtOnce = static_cast<int64_t>(kLanes);
+
+// Four floats of each of rows j, 4 + j, 8 + j ...
+HWY_INLINE Vector load_fours(const float* const* rows, int64_t j, int64_t e) {
+  const hn::Full128<float> four;
+  const hn::Full256<float> eight;
+  const auto part = [&](int64_t i) HWY_ATTR { return hn::LoadU(four, rows[4 * i + j] + e); };
+  const auto low = hn::Combine(eight, part(1), part(0));
+#if HWY_TARGET == HWY_AVX3
+  return hn::Combine(Floats(), hn::Combine(eight, part(3), part(2)), low);
+#else
+  return low;
+#endif
+}
+
+// Numbers [e, e + 4) of as many rows as a vector has lanes become columns: to[i * kPanel + r] = rows[r][e + i].
+HWY_INLINE void transpose_rows(const float* const* rows, int64_t e, float* to) {
+  const Floats d;
+  const hn::Repartition<double, Floats> pairs;
+  const auto r0 = load_fours(rows, 0, e), r1 = load_fours(rows, 1, e), r2 = load_fours(rows, 2, e),
+             r3 = load_fours(rows, 3, e);
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1)),
+             low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3)),
+             high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1)),
+             high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, to + kPanel);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, to + 2 * kPanel);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * kPanel);
+}
+#else
+constexpr int64_t kRowsAtOnce = 4;
+HWY_INLINE void transpose_rows(const float* const* rows, int64_t e, float* to) {
+  transpose_four({rows[0] + e, rows[1] + e, rows[2] + e, rows[3] + e}, to);
+}
+#endif
+
 // Keys [0, last) of a head as columns, zeros behind them in the last panel.
 template <class T>
 void pack_keys(const AttentionProblem& p, int64_t b, int64_t g, int64_t last, const PackedHead& s) {
   const int64_t width = p.key_width;
   const auto column = [&](int64_t i) { return s.keys + i / kPanel * kPanel * width + i % kPanel; };
-  // Floats four by four; `waiting` rows of a group of four have come.
-  const float* four[4] = {};
+  // Of floats so many rows at once; `waiting` of them have come.
+  const float* rows[kRowsAtOnce] = {};
   int64_t waiting = 0;
   for_each_row<T>(p.keys, b, g, last, [&](const T* row, int64_t i) {
     if constexpr (std::is_same_v<T, float>) {
-      four[waiting++] = row;
-      if (waiting < 4 && i + 1 < last) return;
-      const int64_t first = i + 1 - waiting;
+      rows[waiting++] = row;
+      if (waiting < kRowsAtOnce && i + 1 < last) return;
+      std::fill(rows + waiting, rows + kRowsAtOnce, row);  // zeros follow where these go
+      float* const to = column(i + 1 - waiting);
       int64_t e = 0;
-      if (waiting == 4)
-        for (; e + 4 <= width; e += 4)
-          transpose_four({four[0] + e, four[1] + e, four[2] + e, four[3] + e}, column(first) + e * kPanel);
+      for (; e + 4 <= width; e += 4) transpose_rows(rows, e, to + e * kPanel);
       for (; e < width; ++e)
-        for (int64_t r = 0; r < waiting; ++r) column(first)[e * kPanel + r] = four[r][e];
+        for (int64_t r = 0; r < waiting; ++r) to[e * kPanel + r] = rows[r][e];
       waiting = 0;
     } else {
       for (int64_t e = 0; e < width; ++e) column(i)[e * kPanel] = static_cast<float>(row[e]);
     }
   });
-  for (int64_t i = last; i < panels(last) * kPanel; ++i)
-    for (int64_t e = 0; e < width; ++e) column(i)[e * kPanel] = 0;
+  const int64_t missing = panels(last) * kPanel - last;
+  if (missing > 0)
+    for (int64_t e = 0; e < width; ++e) std::fill_n(column(last) + e * kPanel, missing, 0.0F);
 }
 
 template <class T>
