@@ -106,7 +106,7 @@ pattern::Rule regrouped_heads() {
             const auto count = (*heads)[2].constant(), size = (*heads)[3].constant();
             if (!count || !size || !(states->back() == Dim(*count * *size)))
               return m.refuse("heads", "are not of the last axis alone");
-            if ((*states)[0] == (*heads)[0] && (*states)[1] == (*heads)[1])
+            if ((*states)[0] == (*heads)[0])  // and so the positions, too
               return m.refuse("heads", "are of the rows as they were");
             Value* leading = b.op("Slice", {m["target"], b.integers({0}), b.integers({2})});
             Value* target =
@@ -131,8 +131,7 @@ pattern::Rule unsqueezed_layer() {
               if (std::string reason = why_no_layer(*gemm); !reason.empty()) return m.refuse("gemm", std::move(reason));
             if (m["x"]->tensor_type().rank() != 2 || axes_of(*m.node("row"), m.inference()) != std::vector<int64_t>{1})
               return m.refuse("row", "does not make rows (B, 1, D) of states (B, D)");
-            if (bias && (!bias->constant() || bias->tensor_type().rank() != 1))
-              return m.refuse("layer", "its bias is not a constant vector");
+            if (bias && bias->tensor_type().rank() != 1) return m.refuse("layer", "its bias is not a vector");
             Value* weight = right_matrix(m["weight"], gemm && gemm->attr_int("transB", 0) != 0, b);
             if (!weight) return m.refuse("weight", "is no constant matrix, or would be copied for its other users");
             const auto attends = [](const Use& u) { return is_attention(*u.node) && u.index <= kAttentionValue; };

@@ -170,8 +170,7 @@ class SplitProjection {
       if (!split[axis].constant()) return "does not split the last axis into constant sizes";
     for (const Range& r : ranges)
       if (axis_of(r) < leading) return "is not cut along an axis that the last one was split into";
-    if (whole_->is_graph_output() || (m_["heads"] != whole_ && m_["heads"]->is_graph_output()))
-      return "is also used as a whole";
+    if (whole_->is_graph_output() || m_["heads"]->is_graph_output()) return "is also used as a whole";
     return all_users_cut() ? std::string() : "is also used as a whole";
   }
 

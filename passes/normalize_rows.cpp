@@ -148,7 +148,7 @@ pattern::Rule squeeze_of_elementwise(const std::string& type, size_t operands) {
             for (size_t i = 0; i < operands; ++i) {
               Value* v = f.input(i);
               const bool same = v->tensor_type().rank() == rank;
-              if (!same && (v->tensor_type().rank() > 1 || !m.inference().scalar(v)))
+              if (!same && !m.inference().scalar(v))
                 return m.refuse("f", "an operand doesn't have the axis that is taken away");
               inputs.push_back(same ? b.squeeze(v, *axes) : v);
             }
