@@ -139,11 +139,15 @@ void print_model(const ConvertedModel& m, bool explain) {
 void check_report(const Options& o) {
   if (o.report.empty()) return;
   const fs::path report = fs::weakly_canonical(o.report), source = fs::weakly_canonical(o.source);
-  const bool of_source = fs::is_directory(source) && report.parent_path() == source && fs::exists(report);
-  if (report == source || of_source || report == fs::weakly_canonical(o.output) || report.extension() == ".onnx")
+  fs::path output = fs::weakly_canonical(o.output);
+  if (!output.has_filename()) output = output.parent_path();
+  const fs::path folder = report.parent_path();
+  const bool beside_models = fs::is_directory(source) && (folder == source || folder == output);
+  if (report == source || report == output || report.extension() == ".onnx" ||
+      (beside_models && fs::exists(source / report.filename())))
     throw Error(Error::Kind::kInvalidArgument,
                 fmt::format("--report {}: expected a file of its own, this is one of a model", o.report));
-  check_writable(o.report);
+  if (fs::exists(folder) || !(beside_models && folder == output)) check_writable(o.report);
 }
 
 // What is read must not be replaced, as far as convert() doesn't look after it.
@@ -188,7 +192,9 @@ GivenSizes parse_sizes(const std::vector<std::string>& given) {
     if (size < 1)
       throw Error(Error::Kind::kInvalidArgument,
                   fmt::format("--sizes {}: expected NAME=SIZE of at least 1, as in batch=2", text));
-    sizes[text.substr(0, equals)] = size;
+    if (!sizes.emplace(text.substr(0, equals), size).second)
+      throw Error(Error::Kind::kInvalidArgument,
+                  fmt::format("--sizes {}: expected one size of a name, found another before it", text));
   }
   return sizes;
 }
@@ -222,8 +228,11 @@ int run(const CLI::App& command, const Options& o) {
   });
   progress.reset();
   const ordered_json report = to_json(c);
-  if (!o.report.empty())
+  if (!o.report.empty()) {
+    // In the output's folder, which isn't there if nothing was written.
+    if (const fs::path folder = fs::path(o.report).parent_path(); !folder.empty()) fs::create_directories(folder);
     write_file(o.report, report.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+  }
   if (o.json) {
     print_ordered_json(report);
   } else {

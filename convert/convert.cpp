@@ -1,9 +1,6 @@
 #include "convert/convert.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <set>
@@ -11,10 +8,10 @@
 #include "convert/add_cache.h"
 #include "convert/alignment_weights.h"
 #include "convert/cache_type.h"
+#include "convert/staging.h"
 #include "graph/error.h"
 #include "graph/io/file_system.h"
 #include "graph/io/reader.h"
-#include "graph/io/unfinished.h"
 #include "graph/io/writer.h"
 #include "ops/infer/infer.h"
 #include "ops/portable.h"
@@ -30,61 +27,6 @@ namespace fs = std::filesystem;
 [[noreturn]] void fail(Error::Kind kind, const fs::path& path, std::string_view what) {
   throw Error(kind, fmt::format("{}: {}", path.string(), what));
 }
-
-// A folder beside the output that goes, with all in it, unless it was renamed. It is locked while its process lives:
-// those of processes that were killed are removed by the next conversion to the same output.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const fs::path& beside) : path_(beside.string() + fmt::format("{}{}", kMark, getpid())) {
-    remove_abandoned(beside);
-    unfinished_.emplace(path_);
-    io(path_, [&] {
-      for (fs::path p = path_.parent_path(); !p.empty() && !fs::exists(p); p = p.parent_path()) made_.push_back(p);
-      fs::create_directories(path_);
-    });
-    lock_ = open_locked(path_);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-    for (const fs::path& parent : made_) fs::remove(parent, ignored);  // if it is empty
-    if (lock_ >= 0) ::close(lock_);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  static constexpr std::string_view kMark = ".partial-";
-
-  // A descriptor, or -1 if another process has locked it.
-  static int open_locked(const fs::path& folder) {
-    const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0 || ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
-    ::close(descriptor);
-    return -1;
-  }
-  static void remove_abandoned(const fs::path& beside) {
-    const std::string prefix = beside.filename().string() + std::string(kMark);
-    const fs::path folder = beside.has_parent_path() ? beside.parent_path() : fs::path(".");
-    std::error_code ignored;
-    std::vector<fs::path> found;
-    for (const auto& entry : fs::directory_iterator(folder, ignored))
-      if (entry.path().filename().string().starts_with(prefix) && entry.is_directory(ignored))
-        found.push_back(entry.path());
-    for (const fs::path& path : found) {
-      const int lock = open_locked(path);
-      if (lock < 0) continue;
-      fs::remove_all(path, ignored);
-      ::close(lock);
-    }
-  }
-
-  fs::path path_;
-  std::vector<fs::path> made_;  // folders around it that weren't there, the innermost first
-  std::optional<Unfinished> unfinished_;
-  int lock_ = -1;
-};
 
 // Operators of ai.attune round what they give to their type. Runtimes that compute halves in float32 don't round what
 // an operator of a source gives to the next one: so that they get no less from the result, its values between operators
@@ -288,17 +230,6 @@ bool inside(const fs::path& path, const fs::path& folder) {
   return std::mismatch(f.begin(), f.end(), p.begin(), p.end()).first == f.end();
 }
 
-// Moves what is in `from` to `to`: at once if `to` isn't there, file by file otherwise, models behind what they need.
-void move_contents(const fs::path& from, const fs::path& to) {
-  io(to, [&] {
-    if (!fs::exists(to)) return fs::rename(from, to);
-    std::vector<fs::path> files;
-    for (const auto& entry : fs::directory_iterator(from)) files.push_back(entry.path());
-    std::stable_partition(files.begin(), files.end(), [](const fs::path& f) { return f.extension() != ".onnx"; });
-    for (const fs::path& file : files) fs::rename(file, to / file.filename());
-  });
-}
-
 // Throws if `written` is the source, or a file of it.
 void check_is_not(const fs::path& written, const fs::path& source) {
   std::error_code ignored;
@@ -306,8 +237,29 @@ void check_is_not(const fs::path& written, const fs::path& source) {
     fail(Error::Kind::kInvalidArgument, written, "is the source, which would be lost; expected another name");
 }
 
-Conversion convert_file(const fs::path& source, const fs::path& output, const ConvertOptions& options,
+// The file that a link names.
+fs::path behind_links(const fs::path& file) {
+  std::error_code error;
+  const fs::path target = fs::is_symlink(file, error) ? fs::canonical(file, error) : file;
+  return error ? file : target;
+}
+
+// Models of an earlier conversion would be used together with those of this one. `written`: names of files.
+void check_replaces_models(const fs::path& output, const std::set<fs::path>& written) {
+  io(output, [&] {
+    if (!fs::exists(output)) return;
+    for (const auto& entry : fs::directory_iterator(output))
+      if (entry.path().extension() == ".onnx" && !written.contains(entry.path().filename()))
+        fail(Error::Kind::kInvalidArgument, output,
+             fmt::format("holds {}, which this conversion doesn't write and generation would take for one of its "
+                         "models; expected a new folder, or to have it removed",
+                         entry.path().filename().string()));
+  });
+}
+
+Conversion convert_file(const fs::path& source, const fs::path& given_output, const ConvertOptions& options,
                         const std::function<void(const fs::path&)>& started) {
+  const fs::path output = behind_links(given_output);
   if (io(output, [&] { return fs::is_directory(output); }))
     fail(Error::Kind::kInvalidArgument, output, "is a folder; a model needs a file name");
   if (io(output, [&] { return fs::exists(output) && !fs::is_regular_file(output); }))
@@ -317,24 +269,24 @@ Conversion convert_file(const fs::path& source, const fs::path& output, const Co
   if (!io(folder, [&] { return fs::is_directory(folder); }))
     fail(Error::Kind::kIo, folder, fs::exists(folder) ? "is not a folder" : "no such folder");
   check_is_not(output, source);
-  const TemporaryFolder temporary(output);
+  Staging staging(folder);
   if (started) started(source);
   const CheckFile unused = [](const fs::path& file) {
     if (io(file, [&] { return fs::exists(file); }))
       fail(Error::Kind::kInvalidArgument, file,
            "is there already, and would get the steps after the first; expected another output, or to have it removed");
   };
-  ModelConversion conversion(source, output, temporary.path(), options, unused);
+  ModelConversion conversion(source, output, staging.path(), options, unused);
   Conversion c;
   c.models = within(source.string(), [&] { return conversion.run(); });
   check_weights(c.models, options);
   add_notes(c, options);
   if (!passed(c.models)) return c;
-  io(temporary.path(), [&] {
-    for (const auto& entry : fs::directory_iterator(temporary.path()))
+  io(staging.path(), [&] {
+    for (const auto& entry : fs::directory_iterator(staging.path()))
       for (const fs::path& data : conversion.external_files()) check_is_not(folder / entry.path().filename(), data);
   });
-  move_contents(temporary.path(), folder);
+  staging.commit();
   c.written = true;
   return c;
 }
@@ -360,23 +312,35 @@ Conversion convert_folder(const fs::path& source, const fs::path& output, const 
   std::sort(models.begin(), models.end());
   std::sort(others.begin(), others.end());
 
-  const TemporaryFolder temporary(output);
+  std::set<fs::path> names, external;
+  for (const fs::path& model : models) {
+    names.insert(model.filename());
+    if (options.add_cache) names.insert(with_past(model).filename());
+  }
+  check_replaces_models(output, names);
+
+  Staging staging(output);
   Conversion c;
   for (const fs::path& model : models) {
     if (started) started(model);
     const fs::path result = output / model.filename();
     const CheckFile any = [](const fs::path&) {};  // files of an existing folder are replaced
-    ModelConversion conversion(model, result, temporary.path(), options, any);
+    ModelConversion conversion(model, result, staging.path(), options, any);
     for (ConvertedModel& m : within(model.string(), [&] { return conversion.run(); })) c.models.push_back(std::move(m));
+    for (const fs::path& data : conversion.external_files()) external.insert(fs::weakly_canonical(data));
   }
   check_weights(c.models, options);
   add_notes(c, options);
   if (!passed(c.models)) return c;
+  names.clear();
+  for (const ConvertedModel& m : c.models) names.insert(m.result.filename());
+  check_replaces_models(output, names);
   for (const fs::path& other : others) {
-    io(other, [&] { fs::copy_file(other, temporary.path() / other.filename()); });
+    if (external.contains(fs::weakly_canonical(other))) continue;
+    io(other, [&] { fs::copy_file(other, staging.path() / other.filename()); });
     c.copied.push_back(output / other.filename());
   }
-  move_contents(temporary.path(), output);
+  staging.commit();
   c.written = true;
   return c;
 }
@@ -393,6 +357,7 @@ void fuse(Model& model) {
 
 Conversion convert(const fs::path& source, const fs::path& given_output, const ConvertOptions& options,
                    const std::function<void(const fs::path&)>& started) {
+  if (given_output.empty()) throw Error(Error::Kind::kInvalidArgument, "expected a name for the result, found ''");
   const fs::path output = without_final_separator(given_output);
   if (!io(source, [&] { return fs::exists(source); }))
     fail(Error::Kind::kIo, source, "there is no such file or folder");

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace {
 
 std::filesystem::path temporary_name(const std::filesystem::path& file) {
   static std::atomic<unsigned> counter{0};
-  return file.parent_path() / fmt::format(".{}.{}-{}.tmp", file.filename().string(), ::getpid(), counter++);
+  return file.parent_path() / fmt::format(".attune-{}-{}.tmp", ::getpid(), counter++);
 }
 
 // Devices, pipes and the like: what isn't replaced. Throws for a directory.
@@ -48,6 +49,8 @@ OutputFile::OutputFile(std::filesystem::path file) : file_(std::move(file)) {
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) fail("create it", errno);
   unfinished_.emplace(temporary_);
+  if (struct stat replaced = {}; ::stat(file_.c_str(), &replaced) == 0)  // a file that nobody else may read stays one
+    (void)::fchmod(descriptor_, replaced.st_mode & 07777);
 }
 
 OutputFile::~OutputFile() {

@@ -153,11 +153,98 @@ TEST(Convert, AFolderDoesNotBecomeAFile) {
 
 TEST(Convert, RemovesWhatKilledConversionsLeft) {
   const Conversion c{SpoiledAttention()};
-  const auto abandoned = c.folder / "out.onnx.partial-1", other = c.folder / "other.onnx.partial-1";
-  for (const auto& folder : {abandoned, other}) std::filesystem::create_directory(folder);
+  const auto abandoned = c.folder / ".attune-partial-aB3xyZ";
+  const auto others = {c.folder / ".attune-partial-backup-of-mine", c.folder / "out.onnx.partial-1"};
+  for (const auto& other : others) std::filesystem::create_directory(other);
+  std::filesystem::create_directory(abandoned);
   EXPECT_EQ(c.run({}).code, 0);
   EXPECT_FALSE(std::filesystem::exists(abandoned));
-  EXPECT_TRUE(std::filesystem::exists(other));
+  for (const auto& other : others) EXPECT_TRUE(std::filesystem::exists(other)) << other;
+}
+
+// The folder lies on another file system, and its parent can't be written.
+TEST(Convert, WritesInsideAFolderThatIsThere) {
+  const TemporaryFolder folder, elsewhere;
+  std::filesystem::create_directory_symlink(elsewhere.path(), folder / "link");
+  elsewhere.write("kept.txt", "kept");
+  const auto r = run_attune(
+      {"convert", test::sample("marian/optimum_sdpa_op17").string(), "-o", (folder / "link").string(), "--no-verify"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(folder.entries(), 1U);
+  EXPECT_EQ(test::read_file(elsewhere / "kept.txt"), "kept");
+  EXPECT_TRUE(std::filesystem::exists(elsewhere / "encoder_model.onnx"));
+}
+
+TEST(Convert, AFolderInTheWayIsFoundBeforeAnythingIsReplaced) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "out/encoder_model.onnx/inner");
+  folder.write("out/decoder_model.onnx", "old");
+  const auto r = run_attune(
+      {"convert", test::sample("marian/optimum_sdpa_op17").string(), "-o", (folder / "out").string(), "--no-verify"});
+  test::expect_error(r, "encoder_model.onnx: expected a file or none, found a folder");
+  EXPECT_EQ(test::read_file(folder / "out/decoder_model.onnx"), "old");
+}
+
+// Generation would take the old decoder for one of the new models.
+TEST(Convert, ModelsOfAnotherConversionAreInTheWay) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "out");
+  folder.write("out/decoder_model_of_old.onnx", "old");
+  const auto r = run_attune(
+      {"convert", test::sample("marian/optimum_sdpa_op17").string(), "-o", (folder / "out").string(), "--no-verify"});
+  test::expect_error(r, "holds decoder_model_of_old.onnx");
+  EXPECT_FALSE(std::filesystem::exists(folder / "out/encoder_model.onnx"));
+}
+
+TEST(Convert, ReplacesTheFileBehindALinkAndKeepsItsPermissions) {
+  const Conversion c{SpoiledAttention()};
+  const auto file = c.folder.write("file.onnx", "old");
+  const auto mode = std::filesystem::perms::owner_read | std::filesystem::perms::owner_write;
+  std::filesystem::permissions(file, mode);
+  std::filesystem::create_symlink("file.onnx", c.folder / "out.onnx");
+  EXPECT_EQ(c.run({"--report", (c.folder / "report.json").string()}).code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(c.folder / "out.onnx"));
+  EXPECT_EQ(read_model(file).graph->outputs().size(), 1U);
+  EXPECT_EQ(std::filesystem::status(file).permissions(), mode);
+}
+
+TEST(Convert, LongNamesAreNames) {
+  const Conversion c{SpoiledAttention()};
+  const std::string name = std::string(250, 'n') + ".onnx";
+  EXPECT_EQ(run_attune({"convert", (c.folder / "m.onnx").string(), "-o", (c.folder / name).string()}).code, 0);
+  test::expect_error(run_attune({"convert", (c.folder / "m.onnx").string(), "-o", ""}), "expected a name");
+}
+
+// Whatever the files with the weights of a model are called.
+TEST(Convert, WeightsOfASourceAreNotCopied) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "models");
+  Model m = parse_model(SpoiledAttention().text());
+  write_model(m, folder / "models/m.onnx", {.external_tensor_bytes = 0, .external_threshold = 0});
+  std::string bytes = test::read_file(folder / "models/m.onnx");
+  for (size_t at = 0; (at = bytes.find("m.onnx.data", at)) != std::string::npos;) bytes.replace(at, 11, "m.onnx.blob");
+  folder.write("models/m.onnx", bytes);
+  std::filesystem::rename(folder / "models/m.onnx.data", folder / "models/m.onnx.blob");
+  folder.write("models/config.json", "{}");
+  const auto r = run_attune({"convert", (folder / "models").string(), "-o", (folder / "out").string()});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(std::filesystem::exists(folder / "out/config.json"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "out/m.onnx.blob"));
+}
+
+TEST(Convert, ReportsGoBesideModelsButReplaceNothing) {
+  const TemporaryFolder folder;
+  const std::string source = test::sample("marian/optimum_sdpa_op17").string(), out = (folder / "out").string();
+  EXPECT_EQ(run_attune({"convert", source, "-o", out + "/", "--report", out + "/report.json", "--no-verify"}).code, 0);
+  EXPECT_EQ(json::parse(test::read_file(folder / "out/report.json"))["written"], true);
+  test::expect_error(run_attune({"convert", source, "-o", out, "--report", out + "/config.json", "--no-verify"}),
+                     "expected a file of its own");
+}
+
+TEST(Convert, OneSizeOfAName) {
+  const Conversion c{SpoiledAttention()};
+  test::expect_error(c.run({"--sizes", "b=2,b=3"}), "b=3: expected one size of a name");
 }
 
 TEST(Convert, WeightsOfAModelWithoutCrossAttention) {
