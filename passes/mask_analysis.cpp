@@ -168,15 +168,25 @@ MaskElement MaskAnalyzer::node(const Node& n, const Dims& at, int depth) {
   return elementwise(n, at, depth);
 }
 
+namespace {
+
+// Where index `at` of an axis of size `to` is read along one of size `from`: at the start if that is 1, which for a size
+// of another name only a run tells.
+Dim broadcast_index(const Dim& at, const Dim& from, const Dim& to) {
+  if (from.is(1) || at.is(0)) return 0;
+  return from == to ? at : Dim::symbol(fmt::format("@{} of {}", at.to_string(), from.to_string()));
+}
+
+}  // namespace
+
 MaskElement MaskAnalyzer::operand(const Node& n, size_t i, const Dims& at, int depth) {
   const Value* x = n.input(i);
   const Dims* shape = x ? dims(x) : nullptr;
   if (!shape || shape->size() > at.size()) return {};
+  const size_t added = at.size() - shape->size();
   Dims own;
-  for (size_t axis = 0; axis < shape->size(); ++axis) {
-    const size_t from = at.size() - shape->size() + axis;
-    own.push_back((*shape)[axis].is(1) ? Dim(0) : at[from]);
-  }
+  for (size_t axis = 0; axis < shape->size(); ++axis)
+    own.push_back(broadcast_index(at[added + axis], (*shape)[axis], (*dims(n.output()))[added + axis]));
   return element(x, own, depth);
 }
 

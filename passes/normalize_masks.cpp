@@ -17,7 +17,7 @@ using pattern::Pat;
 
 // f, where `mask` is 1 or 0, and `rest` 0 or f; nothing if they aren't.
 std::optional<double> filler_of(const Value& mask, const Value& rest, bool negated, const Inference& inference) {
-  if (mask.tensor_type().rank() != rest.tensor_type().rank()) return std::nullopt;
+  if (mask.tensor_type().shape != rest.tensor_type().shape) return std::nullopt;
   const MaskTreePtr m = analyze_mask(mask, inference).tree;
   const MaskTreePtr r = m && m->atom ? analyze_mask(rest, inference).tree : nullptr;
   if (!r) return std::nullopt;
