@@ -170,8 +170,8 @@ MaskElement MaskAnalyzer::node(const Node& n, const Dims& at, int depth) {
 
 namespace {
 
-// Where index `at` of an axis of size `to` is read along one of size `from`: at the start if that is 1, which for a size
-// of another name only a run tells.
+// Where index `at` of an axis of size `to` is read along one of size `from`: at the start if that is 1, which for a
+// size of another name only a run tells.
 Dim broadcast_index(const Dim& at, const Dim& from, const Dim& to) {
   if (from.is(1) || at.is(0)) return 0;
   return from == to ? at : Dim::symbol(fmt::format("@{} of {}", at.to_string(), from.to_string()));
