@@ -56,10 +56,10 @@ struct Conversion {
 void fuse(Model& model);
 
 // Converts one file, or every .onnx file of a folder, whose other files (configuration, tokenizer) are copied.
-// Everything is made under a temporary name beside `output` and renamed when all of it is there; files of an existing
-// folder are replaced, but of a file's conversion only `output` and its data are. `started` is called with each model's
-// path before it is converted; may be empty. Throws Error(kIo), Error(kInvalidModel), Error(kInvalidArgument) (no model
-// in the folder, output within source).
+// Everything is made under a temporary name in the output's folder and renamed when all of it is there; files of an
+// existing folder are replaced, but of a file's conversion only `output` and its data are. `started` is called with
+// each model's path before it is converted; may be empty. Throws Error(kIo), Error(kInvalidModel),
+// Error(kInvalidArgument) (no model in the folder, output within source, other models in an existing folder).
 Conversion convert(const std::filesystem::path& source, const std::filesystem::path& output,
                    const ConvertOptions& options,
                    const std::function<void(const std::filesystem::path&)>& started = {});
