@@ -114,7 +114,7 @@ std::optional<std::vector<Dim::Summand>> Dim::summands() const {
 std::string Dim::to_string() const {
   if (!known_) return "?";
   if (terms_.empty()) return std::to_string(constant_);
-  if (std::string name = as_symbol(); !name.empty()) return name;
+  if (std::string name = as_symbol(); !name.empty()) return is_expression(name) ? quoted(name) : name;
   std::string out;
   const auto append = [&](bool negative, const std::string& text) {
     out += out.empty() ? (negative ? "-" : "") : (negative ? " - " : " + ");

@@ -23,7 +23,7 @@ class Dim {
   Dim(int64_t value) : known_(true), constant_(value) {}  // NOLINT(google-explicit-constructor): sizes read as numbers
   static Dim symbol(std::string name);
   // ONNX dim_param text. Integers, names, + - * ** / // ( ), floor(), min(,), max(,), mod(,); a name with other
-  // characters stands in '...'. Text that isn't such an expression becomes one symbol. Empty text: unknown.
+  // characters stands in '...'. Other text, and text that makes a number, is the name of a symbol. Empty: unknown.
   static Dim parse(std::string_view text);
 
   bool known() const noexcept { return known_; }
@@ -39,9 +39,9 @@ class Dim {
     int64_t factor;
   };
   std::optional<std::vector<Summand>> summands() const;
-  std::string to_string() const;  // "?" if unknown; parse(to_string()) gives it back
-  // The text this was parsed from where to_string() writes it otherwise, or it is a number; else empty. Arithmetic
-  // drops it.
+  std::string to_string() const;  // "?" if unknown; parse(to_string()) gives it back, if it isn't a number
+  // The text this was parsed from where to_string() writes it otherwise; else empty.
+  // Arithmetic drops it.
   std::string source_text() const { return source_ ? *source_ : std::string(); }
 
   // Sizes are not negative. True if that (symbols >= 0) proves this >= bound.

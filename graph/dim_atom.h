@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "graph/dim.h"
 
@@ -17,6 +18,8 @@ struct Dim::Atom {
   Dim a, b;          // operands of a function
   Bounds range;
 };
+
+bool is_expression(std::string_view text);  // text that Dim::parse reads as more than a name
 
 // Rounds towards minus infinity. b is neither 0 nor -1: the smallest integer has no negative.
 inline int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); }

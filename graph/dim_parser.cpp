@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "graph/dim.h"
+#include "graph/dim_atom.h"
 
 namespace attune {
 namespace {
@@ -119,17 +120,19 @@ class Parser {
 
 }  // namespace
 
+bool is_expression(std::string_view text) { return Parser(text).parse().has_value(); }
+
 Dim Dim::parse(std::string_view text) {
   if (text.empty() || text == "?") return {};
   Dim d;
-  if (auto expression = Parser(text).parse()) {
+  if (auto expression = Parser(text).parse(); expression && !expression->constant()) {
     d = std::move(*expression);
   } else {
     std::string name(text);
     std::replace(name.begin(), name.end(), '\'', '_');
     d = symbol(std::move(name));
   }
-  if (d.constant() || d.to_string() != text) d.source_ = std::make_shared<const std::string>(text);
+  if (d.to_string() != text) d.source_ = std::make_shared<const std::string>(text);
   return d;
 }
 

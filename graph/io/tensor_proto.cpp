@@ -276,6 +276,8 @@ void write_shape(const TensorType& type, onnx::TensorShapeProto& proto) {
       d.set_dim_param(dim.source_text());
     } else if (const auto value = dim.constant()) {
       d.set_dim_value(*value);
+    } else if (const std::string name = dim.as_symbol(); !name.empty()) {
+      d.set_dim_param(name);
     } else if (dim.known()) {
       d.set_dim_param(dim.to_string());
     }

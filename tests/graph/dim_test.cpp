@@ -20,8 +20,8 @@ TEST(Dim, CanonicalFormMakesEqualSumsEqual) {
 }
 
 TEST(Dim, ParsesWhatItPrints) {
-  for (const char* text : {"past + 1", "2*batch*heads", "floor((n + 1)/(2))", "min(a,b)", "-a + b - 3", "0", "7", "-7",
-                           "max(0,a - 1)", "mod(n,3)", "?12", "?12 + 1", "-9223372036854775808", "some odd name!"}) {
+  for (const char* text : {"past + 1", "2*batch*heads", "floor((n + 1)/(2))", "min(a,b)", "-a + b - 3", "max(0,a - 1)",
+                           "mod(n,3)", "?12", "?12 + 1", "some odd name!", "'7' + 1"}) {
     const Dim d = Dim::parse(text);
     ASSERT_TRUE(d.known()) << text;
     EXPECT_EQ(Dim::parse(d.to_string()), d) << text;
@@ -29,6 +29,20 @@ TEST(Dim, ParsesWhatItPrints) {
   const Dim odd = Dim::parse("some odd name!");
   EXPECT_EQ(odd.as_symbol(), "some odd name!");
   EXPECT_EQ(Dim::parse((odd + 1).to_string()), odd + 1);
+}
+
+// A dim_param is a name, whatever it looks like: torch.onnx.export(dynamic_axes={'x': {1: '1'}}) writes such.
+TEST(Dim, NamesThatLookLikeNumbers) {
+  for (const char* text : {"0", "1", "-1", "007", "2*3", "b - b + 3", "0*n", "max(2,3)"}) {
+    const Dim d = Dim::parse(text);
+    EXPECT_EQ(d.as_symbol(), text);
+    EXPECT_EQ(d.source_text(), text);
+    EXPECT_EQ(d.evaluate({{text, 7}}), 7);
+    EXPECT_EQ(Dim::parse(d.to_string()), d) << d.to_string();
+    EXPECT_EQ(Dim::parse((d + 1).to_string()), d + 1) << (d + 1).to_string();
+  }
+  EXPECT_FALSE(Dim::parse("1") == Dim(1));
+  EXPECT_NE(Dim::symbol("1").to_string(), Dim(1).to_string());
 }
 
 TEST(Dim, ReadsWhatExportersWrite) {
@@ -170,7 +184,7 @@ TEST(Dim, RandomExpressionsKeepTheirValue) {
     ASSERT_EQ(*evaluated, value) << dim.to_string();
     for (const int64_t bound : {value + 1, value + 2})
       ASSERT_FALSE(dim.at_least(bound)) << dim.to_string() << " " << bound;
-    ASSERT_EQ(Dim::parse(dim.to_string()), dim) << dim.to_string();
+    if (!dim.constant()) ASSERT_EQ(Dim::parse(dim.to_string()), dim) << dim.to_string();
     std::map<std::string, Dim, std::less<>> constants(bindings.begin(), bindings.end());
     ASSERT_TRUE(dim.substitute(constants).is(value)) << dim.to_string();
   }

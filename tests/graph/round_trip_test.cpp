@@ -219,6 +219,7 @@ TEST(RoundTrip, NotesAreKept) {
   shape.add_dim()->set_dim_value(3);
   shape.add_dim();
   shape.add_dim()->set_dim_param("odd (name)!");
+  shape.add_dim()->set_dim_param("1");
   auto& node = *graph.add_node();
   node.set_op_type("Relu");
   node.set_name("relu");

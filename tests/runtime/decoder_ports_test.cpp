@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
+
 namespace attune {
 namespace {
 
@@ -10,7 +12,8 @@ using Ports = std::vector<Plan::Port>;
 
 Plan::Port port(const std::string& name, DataType type, const std::vector<std::string>& shape) {
   Dims dims;
-  for (const auto& d : shape) dims.push_back(Dim::parse(d));
+  for (const auto& d : shape)
+    dims.push_back(std::isdigit(static_cast<unsigned char>(d.front())) != 0 ? Dim(std::stoll(d)) : Dim::parse(d));
   return {name, ValueType::of(type, dims)};
 }
 Plan::Port ids(const std::string& name, const std::vector<std::string>& shape) {
