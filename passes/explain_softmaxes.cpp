@@ -221,8 +221,12 @@ class Obstacle {
                                last->label(), is_window ? kWindow : kMask)};
   }
 
-  // A factor of scores that queries could have instead.
-  const Node* unknown_scale() const { return scores_ ? first_of(scores_->steps, scales_rows) : nullptr; }
+  // A factor of scores, the value of that name, that queries could have instead.
+  const Node* unknown_scale(const std::string& name) const {
+    const Node* scale = scores_ ? first_of(scores_->steps, scales_rows) : nullptr;
+    const auto is_factor = [&](const Value* v) { return v->name() == name; };
+    return scale && std::any_of(scale->inputs().begin(), scale->inputs().end(), is_factor) ? scale : nullptr;
+  }
 
  private:
   std::optional<Finding> rounding() const {
@@ -254,11 +258,18 @@ class Obstacle {
                                n->label(), behind ? "weights" : "scores")};
   }
 
-  // A column beside the scores whose weight is dropped.
+  // A column beside the scores whose weight is dropped, or other scores.
   std::optional<Finding> sink() const {
     const Node* slice = first_of(values_->steps, [](const Node& n) { return n.is("Slice"); });
     const Node* concat = scores_ ? first_of(scores_->steps, [](const Node& n) { return n.is("Concat"); }) : nullptr;
     if (!slice || !concat) return std::nullopt;
+    const auto is_scores = [&](const Value* v) { return WayToScores(softmax_).find(v).has_value(); };
+    if (std::count_if(concat->inputs().begin(), concat->inputs().end(), is_scores) > 1)
+      return Finding{slice->output(), kWeights,
+                     fmt::format("{} joins scores with several sets of keys, whose weights {} takes apart (global and "
+                                 "local attention), where an Attention takes all keys along one axis; join keys and "
+                                 "values in front of one product each, which is equal, and fuses",
+                                 concat->label(), slice->label())};
     return Finding{slice->output(), kWeights,
                    fmt::format("{} puts a column beside the scores, whose weight {} drops (an attention sink), where "
                                "the weights of an Attention are of keys alone; give the sink a key and a value of "
@@ -331,7 +342,7 @@ size_t explain_softmaxes(PassContext& context) {
       if (!found) found = obstacle.change();
       if (found)
         refine(miss, *found);
-      else if (const Node* scale = obstacle.unknown_scale(); scale && miss.reason.starts_with(kUnknownScale))
+      else if (const Node* scale = obstacle.unknown_scale(miss.value); scale && miss.reason.starts_with(kUnknownScale))
         miss.reason += fmt::format("; multiply the queries by the factor of {} instead, which is equal, and fuses",
                                    scale->label());
     }

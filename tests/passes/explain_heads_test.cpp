@@ -66,6 +66,47 @@ TEST(ExplainHeads, NothingOfLayersOfIntegers) {
   EXPECT_THAT(c.report.near_misses, testing::IsEmpty());
 }
 
+// Queries that are changed behind their split into heads, by the name of that in the field.
+TEST(ExplainHeads, WhatStandsBetweenProjectionAndScores) {
+  const auto reason = [](const std::string& body) {
+    const Converted c(R"(<ir_version: 8, opset_import: ["" : 17, "ai.attune" : 1]>
+    g (float[B,T,8] x, float[B,S,8] k, float[T,4] cos, float[T,4] sin, float[T,4] bias, float[B,2,T,4] more)
+      => (float[B,T,8] y)
+    <float[8,8] weight = {)" +
+                      numbers(64) + R"(}, int64[4] heads = {0, 0, 2, 4}, int64[3] merge = {0, 0, 8},
+     float[4] scale = {1, 2, 3, 4}, float[1] half = {0.5}, int64[2] halves = {2, 2}, int64[1] last = {-1}>
+    { l = MatMul (x, weight)
+      s = Reshape (l, heads)
+      h = Transpose <perm = [0, 2, 1, 3]> (s)
+      )" + body + R"(
+      a = ai.attune.Attention <num_heads = 2> (q, k, k)
+      t = Transpose <perm = [0, 2, 1, 3]> (a)
+      y = Reshape (t, merge) })");
+    EXPECT_EQ(c.report.near_misses.size(), 1U) << body;
+    return c.report.near_misses.empty() ? "" : c.report.near_misses[0].reason;
+  };
+  const std::string rotated = R"(first, second = Split <axis = -1> (h, halves)
+      minus = Neg (second)
+      turned = Concat <axis = -1> (minus, first)
+      c = Mul (h, cos)
+      s2 = Mul (turned, sin)
+      r = Add (c, s2))";
+  const std::string norm = "square = Mul (h, h) sum = ReduceSum <keepdims = 1> (square, last) norm = Sqrt (sum) ";
+  const char *kRotated = "rotated by positions", *kNormalized = "queries or keys are normalized between";
+  EXPECT_THAT(reason(rotated + " q = Identity (r)"), HasSubstr(kRotated));
+  EXPECT_THAT(reason(rotated + " u, v = Split <axis = -1> (r, halves) q = Concat <axis = -1> (v, u)"),
+              testing::Not(HasSubstr(kRotated)));
+  EXPECT_THAT(reason(norm + "q = Div (h, norm)"), HasSubstr(kNormalized));
+  EXPECT_THAT(reason(norm + "d = Div (h, norm) q = Mul (d, scale)"), HasSubstr(kNormalized));
+  EXPECT_THAT(reason("q = LayerNormalization <axis = -1> (h, scale, scale)"), HasSubstr(kNormalized));
+  for (const char* other :
+       {"q = Add (h, bias)", "c = Mul (h, cos) q = Add (c, bias)", "c = Mul (h, cos) q = Add (bias, c)",
+        "n = Abs (h) q = Div (n, more)", "n = Abs (h) q = Div (n, half)",
+        "c = Mul (h, cos) "
+        "s2 = Mul (more, sin) r = Add (c, s2) q = Tanh (r)"})
+    EXPECT_THAT(reason(other), testing::Not(testing::AnyOf(HasSubstr(kRotated), HasSubstr(kNormalized)))) << other;
+}
+
 // What is computed otherwise than by a constant matrix, position by position, was not meant as a projection.
 TEST(ExplainHeads, OfOperandsThatNoLayerGives) {
   const auto misses = [](const std::string& inputs, const std::string& body) {

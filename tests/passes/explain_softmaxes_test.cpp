@@ -157,6 +157,20 @@ std::vector<Spoiled> spoiled() {
             ", float[B,2,T,1] sink", kLast),
       "'softmax'", "MatMul[0]",
       "node 'beside' (Concat) puts a column beside the scores, whose weight node 'drop' (Slice) drops");
+  // PEGASUS-X's: keys of all and of neighbours
+  add("scores_of_two_products",
+      heads(R"(e0 = MatMul (q, kt)
+      f = MatMul (q, gt)
+      [joined] es = Concat <axis = -1> (e0, f)
+      [softmax] p = Softmax <axis = -1> (es)
+      w = Slice (p, start, middle, axis)
+      u = Slice (p, middle, end, axis)
+      a = MatMul (w, v)
+      b = MatMul (u, gv)
+      y = Add (a, b) )",
+            ", float[B,2,4,3] gt, float[B,2,3,4] gv",
+            ", int64[1] start = {0}, int64[1] middle = {-3}, int64[1] end = {1000}, int64[1] axis = {3}"),
+      "'softmax'", "MatMul[0]", "node 'joined' (Concat) joins scores with several sets of keys");
   // Luong's local-p, and a factor of each key
   add("window_behind",
       heads(R"(e = MatMul (q, kt)
@@ -325,6 +339,40 @@ TEST(ExplainSoftmaxes, BlocksOfOneSequenceFuse) {
       y = Reshape (c, back) })");
   EXPECT_EQ(c.attentions, 1U);
   c.expect_same();
+}
+
+// What the report advises for scores of several products.
+TEST(ExplainSoftmaxes, KeysThatAreJoinedFuse) {
+  const test::Converted c(heads(R"(k = Concat <axis = 3> (kt, gt)
+      vs = Concat <axis = 2> (v, gv)
+      e = MatMul (q, k)
+      p = Softmax <axis = -1> (e)
+      y = MatMul (p, vs) )",
+                                ", float[B,2,4,3] gt, float[B,2,3,4] gv"));
+  EXPECT_EQ(c.attentions, 1U);
+  c.expect_same();
+}
+
+// BLOOM's: positions are added to folded scores, whose scale is known.
+TEST(ExplainSoftmaxes, AdviceForAScaleIsOfThatScale) {
+  const test::Converted c(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N,T,4] q, float[N,4,S] kt, float[N,S,4] v, float[B,2,S] positions, bool[B,1,1,S] seen) => (float[N,T,4] y)
+    <float half = {0.5}, float low = {-1e9}, int64[3] fold = {-1, 1, 0}, int64[1] two = {2}, int64[1] rest = {-1}>
+    { e = MatMul (q, kt)
+      s = Mul (e, half)
+      folded = Reshape (positions, fold)
+      a = Add (folded, s)
+      batch = Shape <end = 1> (positions)
+      length = Shape <start = 2> (positions)
+      apart = Concat <axis = 0> (batch, two, rest, length)
+      u = Reshape (a, apart)
+      m = Where (seen, u, low)
+      p = Softmax <axis = -1> (m)
+      sizes = Shape (e)
+      f = Reshape (p, sizes)
+      y = MatMul (f, v) })");
+  ASSERT_EQ(c.report.near_misses.size(), 1U);
+  EXPECT_THAT(c.report.near_misses[0].reason, testing::EndsWith("expected a known scalar, found Reshape"));
 }
 
 // What the report advises for windows.
