@@ -30,6 +30,7 @@ struct PanelBlock {
   const std::byte* panels = nullptr;
   int64_t first_panel = 0;
   Int8Rows int8_x = {};
+  bool fetches = true;  // weights of integers ahead; else they are in a near cache
   // The row and panel that y begins with.
   int64_t y_row = 0, y_panel = 0;
   // If not null, the result isn't stored to y, but rounded for a product with `next` to `rounded`. Blocks of

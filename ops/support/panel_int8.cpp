@@ -243,7 +243,8 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
       // Behind the end of a panel comes the panel kPanels further on.
       const size_t fetched = offset + kAhead + (offset + kAhead < panel_bytes ? 0 : (kPanels - 1) * panel_bytes);
       for (size_t s = 0; s < kSums; ++s) {
-        for (size_t q = 0; q < kPanels; ++q) hwy::Prefetch(w[q] + fetched + s * kStepBytes);
+        if (b.fetches)
+          for (size_t q = 0; q < kPanels; ++q) hwy::Prefetch(w[q] + fetched + s * kStepBytes);
         sums.add(s, w, offset + s * kStepBytes, x, k + s * kStep);
       }
     }
@@ -328,6 +329,7 @@ void multiply_panels(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
   const int64_t first = b.row, stop = b.row + rows;
   for (int64_t p = begin; p < end; p += stretch)
     for (b.row = first; b.row < stop; b.row += group) {
+      b.fetches = b.row == first;
       const int64_t some = std::min(group, stop - b.row), last = std::min(end, p + stretch);
       if (b.next) {
         multiply_and_round<kStorage, kDot>(some, b, p, last);
