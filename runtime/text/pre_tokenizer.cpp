@@ -66,8 +66,7 @@ std::unique_ptr<PreTokenizer> byte_level(const json& j) {
   auto regex = std::make_shared<unicode::Regex>(kPattern);
   return each_word([=](const std::string& word, bool) {
     std::string w = word;
-    const auto first = unicode::decode(w.substr(0, 4));
-    if (prefix && (first.empty() || !unicode::is_whitespace(first[0]))) w.insert(0, 1, ' ');
+    if (prefix && !w.starts_with(' ')) w.insert(0, 1, ' ');
     auto parts = use_regex ? split(w, regex->find_all(w), SplitBehavior::kIsolated, false) : std::vector{w};
     for (std::string& p : parts) p = bytes_to_alphabet(p);
     return parts;

@@ -112,11 +112,9 @@ Tokens byte_fallback(const Tokens& tokens) {
   return out;
 }
 
+// Marks become blanks; with a `prefix`, all of the first token's go.
 Tokens metaspace(Tokens tokens, const std::string& replacement, bool prefix) {
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    replace_all(tokens[i], replacement, " ");
-    if (i == 0 && prefix && tokens[i].starts_with(' ')) tokens[i].erase(0, 1);
-  }
+  for (size_t i = 0; i < tokens.size(); ++i) replace_all(tokens[i], replacement, i == 0 && prefix ? "" : " ");
   return tokens;
 }
 

@@ -173,6 +173,45 @@ TEST(TokenizerJson, AddedTokensThatMustStandAlone) {
     EXPECT_EQ(tokenizer->encode(text), ids) << text;
 }
 
+// As tokenizers 0.22 does it: a blank is put before what doesn't begin with one, whatever else it begins with.
+TEST(TokenizerJson, BytesBeginWithABlank) {
+  const test::TemporaryFolder folder;
+  folder.write("tokenizer.json", R"({"added_tokens": [{"id": 8, "content": "<m>"}],
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true}, "model": {"type": "BPE", "unk_token": "<unk>",
+    "merges": [], "vocab": {"<unk>": 0, "a": 1, "b": 2, "Ġ": 3, "ĉ": 4, "Ċ": 5, "Â": 6,
+    "ł": 7}}})");
+  const auto tokenizer = load_tokenizer_json(folder.path() / "tokenizer.json");
+  for (const auto& [text, ids] : std::vector<std::pair<std::string, std::vector<int64_t>>>{
+           {"ab", {3, 1, 2}},
+           {" ab", {3, 1, 2}},
+           {"\tab", {3, 4, 1, 2}},
+           {"\nab", {3, 5, 1, 2}},
+           {"\u00a0ab", {3, 6, 7, 1, 2}},
+           {"a<m>\tb", {3, 1, 8, 3, 4, 2}},
+           {"a<m> b", {3, 1, 8, 3, 2}},
+           {"a<m>b", {3, 1, 8, 3, 2}},
+       })
+    EXPECT_EQ(tokenizer->encode(text), ids) << text;
+}
+
+// What tokenizers 0.22 decodes with the same file.
+TEST(TokenizerJson, TheFirstTokenLosesItsMarksButNoBlanks) {
+  const test::TemporaryFolder folder;
+  const auto decoded = [&](const std::string& scheme, std::vector<int64_t> ids) {
+    folder.write("tokenizer.json", R"({"decoder": {"type": "Metaspace", "prepend_scheme": ")" + scheme + R"("},
+      "model": {"type": "WordLevel", "unk_token": "<unk>",
+      "vocab": {"<unk>": 0, "▁already▁meta": 1, " x": 2, "▁▁": 3}}})");
+    return load_tokenizer_json(folder.path() / "tokenizer.json")->decode(ids);
+  };
+  for (const char* scheme : {"always", "first"}) {
+    EXPECT_EQ(decoded(scheme, {1, 1}), "alreadymeta already meta");
+    EXPECT_EQ(decoded(scheme, {2, 2}), " x x");
+    EXPECT_EQ(decoded(scheme, {3, 1}), " already meta");
+  }
+  EXPECT_EQ(decoded("never", {1, 1}), " already meta already meta");
+  EXPECT_EQ(decoded("never", {3, 1}), "   already meta");
+}
+
 TEST(TokenizerJson, PiecesReadAsTheyDoWithinText) {
   for (const char* name : {"unigram_t5", "bpe_byte_level", "bpe_byte_fallback"}) {
     const auto tokenizer = load_tokenizer_json(kFixtures / (std::string(name) + ".json"));
