@@ -8,6 +8,7 @@
 #include "cli/generation_input.h"
 #include "cli/generation_text.h"
 #include "cli/inputs_stay.h"
+#include "cli/line_reader.h"
 #include "convert/convert.h"
 #include "graph/io/output_file.h"
 #include "runtime/diagnosis/diagnosis.h"
@@ -31,9 +32,10 @@ TensorMap read_text(const Options& o) {
   std::ifstream in(o.input);
   if (!in) throw Error(Error::Kind::kIo, fmt::format("{}: can't be opened", o.input));
   std::vector<std::vector<int64_t>> sources;
-  for (std::string line; std::getline(in, line);)
+  LineReader lines(in);
+  for (std::string line; lines.next(line);)
     if (!line.empty()) sources.push_back(tokenizers.source->encode(line));
-  if (in.bad()) throw Error(Error::Kind::kIo, fmt::format("{}: can't be read", o.input));
+  if (lines.failed()) throw Error(Error::Kind::kIo, fmt::format("{}: can't be read", o.input));
   if (sources.empty()) throw Error(Error::Kind::kInvalidArgument, fmt::format("{}: holds no text", o.input));
   return padded_inputs(sources, defaults.pad_token_id.value_or(0));
 }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <vector>
 
+#include "cli/line_reader.h"
 #include "graph/io/npy.h"
 #include "runtime/token_inputs.h"
 
@@ -54,14 +55,14 @@ TensorMap read_ids(const std::filesystem::path& file) {
   std::vector<std::vector<int64_t>> rows;
   std::ifstream in(file);
   if (!in) throw Error(Error::Kind::kIo, fmt::format("{}: can't be opened", file.string()));
-  size_t number = 0;
-  for (std::string line; std::getline(in, line);) {
-    auto ids = parse_line(line, fmt::format("{}:{}", file.string(), ++number));
-    if (!ids.empty() && rows.size() + 1 != number)
+  LineReader lines(in);
+  for (std::string line; lines.next(line);) {
+    auto ids = parse_line(line, fmt::format("{}:{}", file.string(), lines.number()));
+    if (!ids.empty() && rows.size() + 1 != lines.number())
       invalid(fmt::format("{}:{}: expected ids, found an empty line", file.string(), rows.size() + 1));
     if (!ids.empty()) rows.push_back(std::move(ids));
   }
-  if (in.bad()) throw Error(Error::Kind::kIo, fmt::format("{}: can't be read", file.string()));
+  if (lines.failed()) throw Error(Error::Kind::kIo, fmt::format("{}: can't be read", file.string()));
   if (rows.empty()) invalid(fmt::format("{}: holds no ids", file.string()));
   return padded_inputs(rows, 0);
 }

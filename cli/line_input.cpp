@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/generation_input.h"
 #include "cli/generation_text.h"
+#include "cli/line_reader.h"
 #include "runtime/text/text_stream.h"
 #include "runtime/text/unicode.h"
 #include "runtime/token_inputs.h"
@@ -28,7 +29,9 @@ constexpr size_t kBatchesAtOnce = 8;
 
 class Lines {
  public:
-  explicit Lines(const std::string& file) : name_(file == "-" ? "standard input" : file) {
+  explicit Lines(const std::string& file)
+      : name_(file == "-" ? "standard input" : file),
+        reader_(file == "-" ? static_cast<std::istream&>(std::cin) : in_) {
     if (file == "-") return;
     in_.open(file, std::ios::binary);
     std::error_code error;
@@ -39,31 +42,28 @@ class Lines {
   }
   // Up to `count` lines, fewer only at the end.
   std::vector<std::string> next(size_t count) {
-    std::istream& in = in_.is_open() ? static_cast<std::istream&>(in_) : std::cin;
     std::vector<std::string> out;
     std::string line;
-    while (out.size() < count && std::getline(in, line)) {
-      read_ += line.size() + 1;
-      if (line.ends_with('\r')) line.pop_back();
-      ++number_;
+    while (out.size() < count && reader_.next(line)) {
       if (line.find('\0') != std::string::npos || !unicode::is_valid(line))
-        throw Error(Error::Kind::kInvalidArgument, fmt::format("{}:{}: expected text in UTF-8", name_, number_));
+        throw Error(Error::Kind::kInvalidArgument,
+                    fmt::format("{}:{}: expected text in UTF-8", name_, reader_.number()));
       out.push_back(line);
     }
-    if (in.bad()) throw Error(Error::Kind::kIo, "the input can't be read");
+    if (reader_.failed()) throw Error(Error::Kind::kIo, "the input can't be read");
     return out;
   }
   const std::string& name() const { return name_; }
   // Of the input that was read so far; nothing if its size isn't known.
   double part_read() const {
-    return bytes_ > 0 ? std::min(1.0, static_cast<double>(read_) / static_cast<double>(bytes_)) : 0;
+    return bytes_ > 0 ? std::min(1.0, static_cast<double>(reader_.bytes()) / static_cast<double>(bytes_)) : 0;
   }
 
  private:
   std::string name_;
   std::ifstream in_;
-  uintmax_t bytes_ = 0, read_ = 0;
-  size_t number_ = 0;  // of the last line
+  LineReader reader_;
+  uintmax_t bytes_ = 0;
 };
 
 void print_result(const std::vector<Generation>& result, const std::string& line, const GenerationOptions& options,

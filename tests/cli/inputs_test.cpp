@@ -75,6 +75,29 @@ TEST_F(Lines, EmptyOnesStayAndWindowsEndsGo) {
   EXPECT_EQ(run_attune({"generate", kTranslator, "--input", file, "--stream"}).out, "\n" + one + "\n" + one);
 }
 
+TEST_F(Lines, AByteOrderMarkIsNoPartOfTheFirst) {
+  const std::string mark = "\xef\xbb\xbf", text = sentences(1)[0];
+  const std::string one = run_attune({"generate", kTranslator, "--text", text}).out;
+  const auto file = folder_.write("marked.txt", mark + text + "\n" + text).string();
+  EXPECT_EQ(run_attune({"generate", kTranslator, "--input", file}).out, one + one);
+  EXPECT_EQ(run_attune({"generate", kTranslator, "--input", file, "--stream"}).out, one + one);
+  const auto empty = folder_.write("empty.txt", mark + "\r\n" + text).string();
+  EXPECT_EQ(run_attune({"generate", kTranslator, "--input", empty}).out, "\n" + one);
+
+  const auto ids = [&](const std::string& before) { return folder_.write("text.ids", before + "5 6\n").string(); };
+  const std::string plain = run_attune({"generate", kTranslator, "--ids", ids("")}).out;
+  EXPECT_FALSE(plain.empty());
+  EXPECT_EQ(run_attune({"generate", kTranslator, "--ids", ids(mark)}).out, plain);
+
+  const auto diagnosis = [&](const std::string& contents) {
+    const auto input = folder_.write("d.txt", contents).string();
+    return run_attune({"diagnose", kTranslator, "--json", "--no-regime", "--input", input}).out;
+  };
+  const std::string expected = diagnosis(text + "\n" + text + "\n");
+  EXPECT_FALSE(expected.empty());
+  EXPECT_EQ(diagnosis(mark + text + "\r\n" + text + "\r\n"), expected);
+}
+
 // Positions of the transformer end at 64.
 TEST_F(Lines, WhatComesBeforeABadOneIsGivenAndTheLineNamed) {
   const std::string model = (kRoot / "examples/translate/models/transformer").string();
