@@ -19,7 +19,7 @@ template <class F>
 class FunctionNormalizer : public Normalizer {
  public:
   explicit FunctionNormalizer(F f) : f_(std::move(f)) {}
-  std::string run(std::string text) const override { return f_(std::move(text)); }
+  Word run(Word text) const override { return transformed(std::move(text), f_); }
 
  private:
   F f_;
@@ -38,13 +38,62 @@ std::string filter(const std::string& text, F keep) {
   return out;
 }
 
-std::string strip(const std::string& text, bool left, bool right) {
-  const std::u32string s = unicode::decode(text);
-  size_t begin = 0, end = s.size();
-  while (left && begin < end && unicode::is_whitespace(s[begin])) ++begin;
-  while (right && end > begin && unicode::is_whitespace(s[end - 1])) --end;
-  return unicode::encode(std::u32string_view(s).substr(begin, end - begin));
-}
+class Strip : public Normalizer {
+ public:
+  explicit Strip(const json& j) : left_(j.value("strip_left", true)), right_(j.value("strip_right", true)) {}
+  Word run(Word text) const override {
+    const std::u32string s = unicode::decode(text.text);
+    size_t begin = 0, end = s.size();
+    while (left_ && begin < end && unicode::is_whitespace(s[begin])) ++begin;
+    while (right_ && end > begin && unicode::is_whitespace(s[end - 1])) --end;
+    const auto size = [&](size_t from, size_t to) {
+      return unicode::encode(std::u32string_view(s).substr(from, to - from)).size();
+    };
+    const size_t skipped = size(0, begin);
+    return text.part(skipped, skipped + size(begin, end));
+  }
+
+ private:
+  bool left_, right_;
+};
+
+class Replace : public Normalizer {
+ public:
+  explicit Replace(const json& j) : pattern_(j.at("pattern")), with_(j.at("content")) {}
+  Word run(Word text) const override {
+    const auto matches = pattern_.find_all(text.text);
+    return {replace(text.text, matches, with_), text.at_start() ? first(text.from_first, matches) : 0};
+  }
+
+ private:
+  // Of what replaces a match, the origin is that of the match's last character.
+  size_t first(size_t from_first, const Matches& matches) const {
+    size_t size = 0, from = 0;
+    for (const auto& [begin, end] : matches) {
+      if (end > from_first) return size + std::min(begin, from_first) - from;
+      size += begin - from + with_.size();
+      from = end;
+    }
+    return size + from_first - from;
+  }
+
+  TextPattern pattern_;
+  std::string with_;
+};
+
+class SequenceNormalizer : public Normalizer {
+ public:
+  explicit SequenceNormalizer(const json& parts) {
+    for (const json& p : parts) parts_.push_back(make_normalizer(p));
+  }
+  Word run(Word text) const override {
+    for (const auto& p : parts_) text = p->run(std::move(text));
+    return text;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Normalizer>> parts_;
+};
 
 // BERT: control characters (form feeds, too) go, white space becomes a blank, ideographs stand alone, accents go, lower
 // case.
@@ -85,17 +134,11 @@ std::unique_ptr<Normalizer> make_normalizer(const json& j) {
   if (type == "Lowercase") return function([](std::string t) { return unicode::lower(t); });
   if (type == "StripAccents")
     return function([](std::string t) { return filter(t, [](char32_t c) { return !unicode::is_mark(c); }); });
-  if (type == "Strip")
-    return function(
-        [l = j.value("strip_left", true), r = j.value("strip_right", true)](std::string t) { return strip(t, l, r); });
+  if (type == "Strip") return std::make_unique<Strip>(j);
   if (type == "Prepend")
     return function([p = j.at("prepend").get<std::string>()](std::string t) { return t.empty() ? t : p + t; });
   if (type == "BertNormalizer") return bert(j);
-  if (type == "Replace") {
-    auto pattern = std::make_shared<TextPattern>(j.at("pattern"));
-    return function(
-        [pattern, with = j.at("content").get<std::string>()](std::string t) { return pattern->replace_all(t, with); });
-  }
+  if (type == "Replace") return std::make_unique<Replace>(j);
   if (type == "Precompiled") {
     if (j.at("precompiled_charsmap").is_null()) return function([](std::string t) { return t; });
     auto map = std::make_shared<CharsMap>(j.at("precompiled_charsmap").get<std::string>());
@@ -113,14 +156,7 @@ std::unique_ptr<Normalizer> make_normalizer(const json& j) {
       }
       return out;
     });
-  if (type == "Sequence") {
-    auto parts = std::make_shared<std::vector<std::unique_ptr<Normalizer>>>();
-    for (const json& part : j.at("normalizers")) parts->push_back(make_normalizer(part));
-    return function([parts](std::string t) {
-      for (const auto& p : *parts) t = p->run(std::move(t));
-      return t;
-    });
-  }
+  if (type == "Sequence") return std::make_unique<SequenceNormalizer>(j.at("normalizers"));
   throw Error(Error::Kind::kUnsupported, fmt::format("normalizer '{}'", type));
 }
 

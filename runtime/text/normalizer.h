@@ -3,15 +3,14 @@
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <string>
-#include <string_view>
+#include "runtime/text/word.h"
 
 namespace attune {
 
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  virtual std::string run(std::string text) const = 0;
+  virtual Word run(Word text) const = 0;
 };
 
 // From its JSON description; null for JSON null. Throws Error(kUnsupported) for an unknown type.

@@ -18,19 +18,19 @@ TextPattern::TextPattern(const nlohmann::json& j) {
   }
 }
 
-std::vector<std::pair<size_t, size_t>> TextPattern::find_all(std::string_view text) const {
+Matches TextPattern::find_all(std::string_view text) const {
   if (regex_) return regex_->find_all(text);
-  std::vector<std::pair<size_t, size_t>> out;
+  Matches out;
   if (literal_.empty()) return out;
   for (size_t at = 0; (at = text.find(literal_, at)) != std::string_view::npos; at += literal_.size())
     out.emplace_back(at, at + literal_.size());
   return out;
 }
 
-std::string TextPattern::replace_all(std::string_view text, std::string_view with) const {
+std::string replace(std::string_view text, const Matches& matches, std::string_view with) {
   std::string out;
   size_t from = 0;
-  for (const auto& [begin, end] : find_all(text)) {
+  for (const auto& [begin, end] : matches) {
     out += text.substr(from, begin - from);
     out += with;
     from = end;
@@ -48,8 +48,7 @@ SplitBehavior split_behavior(const std::string& name) {
   throw Error(Error::Kind::kUnsupported, fmt::format("split behavior '{}'", name));
 }
 
-std::vector<std::string> split(std::string_view text, const std::vector<std::pair<size_t, size_t>>& matches,
-                               SplitBehavior behavior, bool invert) {
+std::vector<Word> split(const Word& text, const Matches& matches, SplitBehavior behavior, bool invert) {
   struct Part {
     size_t begin, end;
     bool match;
@@ -61,7 +60,7 @@ std::vector<std::string> split(std::string_view text, const std::vector<std::pai
     if (end > begin) parts.push_back({begin, end, !invert});
     from = end;
   }
-  if (from < text.size()) parts.push_back({from, text.size(), invert});
+  if (from < text.text.size()) parts.push_back({from, text.text.size(), invert});
 
   std::vector<Part> out;
   for (const Part& p : parts) {
@@ -96,8 +95,8 @@ std::vector<std::string> split(std::string_view text, const std::vector<std::pai
         break;
     }
   }
-  std::vector<std::string> result;
-  for (const Part& p : out) result.emplace_back(text.substr(p.begin, p.end - p.begin));
+  std::vector<Word> result;
+  for (const Part& p : out) result.push_back(text.part(p.begin, p.end));
   return result;
 }
 

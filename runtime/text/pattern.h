@@ -8,16 +8,22 @@
 #include <vector>
 
 #include "runtime/text/unicode.h"
+#include "runtime/text/word.h"
 
 namespace attune {
+
+using Matches = std::vector<std::pair<size_t, size_t>>;  // [begin, end) of each, left to right, without overlap
+
+std::string replace(std::string_view text, const Matches& matches, std::string_view with);
 
 class TextPattern {
  public:
   explicit TextPattern(const nlohmann::json& description);
   explicit TextPattern(unicode::Regex regex) : regex_(std::move(regex)) {}
-  // [begin, end) of each match, left to right, without overlap.
-  std::vector<std::pair<size_t, size_t>> find_all(std::string_view text) const;
-  std::string replace_all(std::string_view text, std::string_view with) const;
+  Matches find_all(std::string_view text) const;
+  std::string replace_all(std::string_view text, std::string_view with) const {
+    return replace(text, find_all(text), with);
+  }
 
  private:
   std::string literal_;
@@ -29,7 +35,6 @@ enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWith
 SplitBehavior split_behavior(const std::string& name);  // throws Error(kUnsupported)
 
 // The parts of `text` between and of `matches` (or of what lies between them, if `invert`); no part is empty.
-std::vector<std::string> split(std::string_view text, const std::vector<std::pair<size_t, size_t>>& matches,
-                               SplitBehavior behavior, bool invert);
+std::vector<Word> split(const Word& text, const Matches& matches, SplitBehavior behavior, bool invert);
 
 }  // namespace attune

@@ -7,13 +7,13 @@
 #include "graph/error.h"
 #include "runtime/text/byte_level.h"
 #include "runtime/text/pattern.h"
+#include "runtime/text/replace.h"
 #include "runtime/text/unicode.h"
 
 namespace attune {
 namespace {
 
 using nlohmann::json;
-using Matches = std::vector<std::pair<size_t, size_t>>;
 
 // Each character that `is_match` holds for, as a match of its own.
 template <class F>
@@ -32,10 +32,10 @@ template <class F>
 class EachWord : public PreTokenizer {
  public:
   explicit EachWord(F f) : f_(std::move(f)) {}
-  std::vector<std::string> run(std::vector<std::string> words, bool at_start) const override {
-    std::vector<std::string> out;
-    for (size_t i = 0; i < words.size(); ++i)
-      for (std::string& part : f_(words[i], at_start && i == 0)) out.push_back(std::move(part));
+  std::vector<Word> run(std::vector<Word> words) const override {
+    std::vector<Word> out;
+    for (const Word& word : words)
+      for (Word& part : f_(word)) out.push_back(std::move(part));
     return out;
   }
 
@@ -57,18 +57,17 @@ std::unique_ptr<PreTokenizer> each_word(F f) {
 // Splits at characters of a class.
 template <class F>
 std::unique_ptr<PreTokenizer> split_at(F is_match, SplitBehavior behavior) {
-  return each_word([=](const std::string& w, bool) { return split(w, characters(w, is_match), behavior, false); });
+  return each_word([=](const Word& w) { return split(w, characters(w.text, is_match), behavior, false); });
 }
 
 std::unique_ptr<PreTokenizer> byte_level(const json& j) {
   constexpr std::string_view kPattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
   const bool prefix = j.value("add_prefix_space", true), use_regex = j.value("use_regex", true);
   auto regex = std::make_shared<unicode::Regex>(kPattern);
-  return each_word([=](const std::string& word, bool) {
-    std::string w = word;
-    if (prefix && !w.starts_with(' ')) w.insert(0, 1, ' ');
-    auto parts = use_regex ? split(w, regex->find_all(w), SplitBehavior::kIsolated, false) : std::vector{w};
-    for (std::string& p : parts) p = bytes_to_alphabet(p);
+  return each_word([=](const Word& word) {
+    const Word w = prefix && !word.text.starts_with(' ') ? word.behind(" ") : word;
+    auto parts = use_regex ? split(w, regex->find_all(w.text), SplitBehavior::kIsolated, false) : std::vector{w};
+    for (Word& p : parts) p = transformed(std::move(p), bytes_to_alphabet);
     return parts;
   });
 }
@@ -77,12 +76,15 @@ std::unique_ptr<PreTokenizer> metaspace(const json& j) {
   const std::string replacement = j.value("replacement", "\u2581");
   std::string scheme = j.value("prepend_scheme", j.value("add_prefix_space", true) ? "always" : "never");
   const bool cut = j.value("split", true);
-  return each_word([=](const std::string& word, bool first) {
-    const TextPattern blank{json(" ")};
-    std::string w = blank.replace_all(word, replacement);
-    if ((scheme == "always" || (scheme == "first" && first)) && !w.starts_with(replacement)) w = replacement + w;
+  return each_word([=](const Word& word) {
+    Word w = transformed(word, [&](std::string text) {
+      replace_all(text, " ", replacement);
+      return text;
+    });
+    if ((scheme == "always" || (scheme == "first" && w.at_start())) && !w.text.starts_with(replacement))
+      w = w.behind(replacement);
     if (!cut) return std::vector{w};
-    return split(w, TextPattern{json(replacement)}.find_all(w), SplitBehavior::kMergedWithNext, false);
+    return split(w, TextPattern{json(replacement)}.find_all(w.text), SplitBehavior::kMergedWithNext, false);
   });
 }
 
@@ -91,8 +93,8 @@ class SequencePreTokenizer : public PreTokenizer {
   explicit SequencePreTokenizer(const json& parts) {
     for (const json& p : parts) parts_.push_back(make_pre_tokenizer(p));
   }
-  std::vector<std::string> run(std::vector<std::string> words, bool at_start) const override {
-    for (const auto& p : parts_) words = p->run(std::move(words), at_start);
+  std::vector<Word> run(std::vector<Word> words) const override {
+    for (const auto& p : parts_) words = p->run(std::move(words));
     return words;
   }
 
@@ -109,13 +111,13 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer(const json& j) {
   if (type == "Whitespace") {
     auto regex = std::make_shared<unicode::Regex>(R"(\w+|[^\w\s]+)");
     return each_word(
-        [regex](const std::string& w, bool) { return split(w, regex->find_all(w), SplitBehavior::kRemoved, true); });
+        [regex](const Word& w) { return split(w, regex->find_all(w.text), SplitBehavior::kRemoved, true); });
   }
   if (type == "BertPreTokenizer")
-    return each_word([](const std::string& w, bool) {
-      std::vector<std::string> out;
-      for (const std::string& word : split(w, characters(w, unicode::is_whitespace), SplitBehavior::kRemoved, false)) {
-        for (std::string& p : split(word, characters(word, is_punctuation), SplitBehavior::kIsolated, false))
+    return each_word([](const Word& w) {
+      std::vector<Word> out;
+      for (const Word& word : split(w, characters(w.text, unicode::is_whitespace), SplitBehavior::kRemoved, false)) {
+        for (Word& p : split(word, characters(word.text, is_punctuation), SplitBehavior::kIsolated, false))
           out.push_back(std::move(p));
       }
       return out;
@@ -131,8 +133,8 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer(const json& j) {
   if (type == "Split") {
     auto pattern = std::make_shared<TextPattern>(j.at("pattern"));
     const SplitBehavior behavior = split_behavior(j.at("behavior"));
-    return each_word([pattern, behavior, invert = j.value("invert", false)](const std::string& w, bool) {
-      return split(w, pattern->find_all(w), behavior, invert);
+    return each_word([pattern, behavior, invert = j.value("invert", false)](const Word& w) {
+      return split(w, pattern->find_all(w.text), behavior, invert);
     });
   }
   if (type == "ByteLevel") return byte_level(j);

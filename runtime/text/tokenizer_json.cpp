@@ -85,28 +85,29 @@ class TokenizerJson : public Tokenizer {
       pieces_[a.id] = a.content;
       if (a.special) special_.insert(a.id);
       // A token that the normalizer changes is looked for in normalised text, in its normalised form.
-      if (a.normalized && normalizer_) a.content = normalizer_->run(a.content);
+      if (a.normalized && normalizer_) a.content = normalizer_->run({a.content}).text;
       if (a.content.empty()) continue;  // it is nowhere in a text
       (a.normalized ? normalized_ : raw_).push_back(std::move(a));
     }
   }
 
   std::vector<int64_t> encode(std::string_view text) const override {
-    const std::string valid = unicode::encode(unicode::decode(text));
+    Word valid{unicode::encode(unicode::decode(text))};
+    if (!valid.text.empty()) valid.from_first = unicode::encode(character_at(valid.text, 0)).size();
     std::vector<int64_t> ids = frame_.before;
-    for (const Segment& s : split_added(valid, raw_, true)) {
+    for (const Segment& s : split_added(valid, raw_)) {
       if (s.token) {
         ids.push_back(s.token->id);
         continue;
       }
-      const std::string normal = normalizer_ ? normalizer_->run(s.text) : s.text;
-      for (const Segment& inner : split_added(normal, normalized_, s.at_start)) {
+      const Word normal = normalizer_ ? normalizer_->run(s.word) : s.word;
+      for (const Segment& inner : split_added(normal, normalized_)) {
         if (inner.token) {
           ids.push_back(inner.token->id);
         } else {
-          std::vector<std::string> words{inner.text};
-          if (pre_tokenizer_) words = pre_tokenizer_->run(std::move(words), inner.at_start);
-          for (const std::string& w : words) model_->encode(w, ids);
+          std::vector<Word> words{inner.word};
+          if (pre_tokenizer_) words = pre_tokenizer_->run(std::move(words));
+          for (const Word& w : words) model_->encode(w.text, ids);
         }
       }
     }
@@ -135,8 +136,7 @@ class TokenizerJson : public Tokenizer {
  private:
   struct Segment {
     const AddedToken* token = nullptr;
-    std::string text;
-    bool at_start = false;
+    Word word;
   };
 
   std::string decoded(std::vector<std::string> tokens) const {
@@ -173,12 +173,12 @@ class TokenizerJson : public Tokenizer {
 
   // The added tokens in `text` and what lies between them. One that must stand alone and doesn't hides what else lies
   // in its characters, as in the original.
-  static std::vector<Segment> split_added(const std::string& text, const std::vector<AddedToken>& tokens,
-                                          bool at_start) {
+  static std::vector<Segment> split_added(const Word& word, const std::vector<AddedToken>& tokens) {
+    const std::string& text = word.text;
     std::vector<Segment> out;
     size_t from = 0;
     const auto plain = [&](size_t end) {
-      if (end > from) out.push_back({nullptr, text.substr(from, end - from), at_start && from == 0});
+      if (end > from) out.push_back({nullptr, word.part(from, end)});
     };
     AddedTokenSearch search(text, tokens);
     for (size_t at = 0;;) {
@@ -193,7 +193,7 @@ class TokenizerJson : public Tokenizer {
         while (end < text.size() && unicode::is_whitespace(character_at(text, end)))
           end += unicode::encode(character_at(text, end)).size();
       plain(left);
-      out.push_back({found, {}, false});
+      out.push_back({found, {}});
       from = end;
     }
     plain(text.size());

@@ -194,6 +194,67 @@ TEST(TokenizerJson, BytesBeginWithABlank) {
     EXPECT_EQ(tokenizer->encode(text), ids) << text;
 }
 
+// What tokenizers 0.22 gives with the same file: a mark comes before what begins with the first character that was
+// given, not before what is left when something in front of it went.
+TEST(TokenizerJson, TheFirstMarkStandsBeforeTheFirstCharacterOnly) {
+  const test::TemporaryFolder folder;
+  const std::string blanks = R"({"type": "Strip", "strip_left": true, "strip_right": false})",
+                    end = R"({"type": "Strip", "strip_left": false, "strip_right": true})",
+                    words = R"({"type": "WhitespaceSplit"})",
+                    cut = R"({"type": "CharDelimiterSplit", "delimiter": "a"})",
+                    digits = R"({"type": "Digits", "individual_digits": true})",
+                    before = R"({"type": "Prepend", "prepend": "a"})",
+                    quotes = R"({"type": "Replace", "pattern": {"String": "''"}, "content": "b"})",
+                    no_quotes = R"({"type": "Replace", "pattern": {"String": "'"}, "content": ""})",
+                    as_quote = R"({"type": "Replace", "pattern": {"String": "'"}, "content": "b"})";
+  const auto ids = [&](const std::string& normalizers, std::string pre_tokenizers, const std::string& text) {
+    if (!pre_tokenizers.empty()) pre_tokenizers += ", ";
+    folder.write("tokenizer.json", R"({"added_tokens": [{"id": 9, "content": "<m>"}],
+      "normalizer": {"type": "Sequence", "normalizers": [)" +
+                                       normalizers + R"(]},
+      "pre_tokenizer": {"type": "Sequence", "pretokenizers": [)" +
+                                       pre_tokenizers + R"({"type": "Metaspace",
+      "prepend_scheme": "first"}]}, "model": {"type": "BPE", "unk_token": "<unk>", "merges": [],
+      "vocab": {"<unk>": 0, "a": 1, "b": 2, "\u2581": 3, "1": 4, "2": 5, "\u2044": 6, "'": 7}}})");
+    return load_tokenizer_json(folder.path() / "tokenizer.json")->encode(text);
+  };
+  struct Case {
+    std::string normalizers, pre_tokenizers, text;
+    std::vector<int64_t> ids;
+  };
+  for (const Case& c : std::vector<Case>{
+           {"", "", "ab", {3, 1, 2}},
+           {"", "", " ab", {3, 1, 2}},
+           {"", "", "<m>a", {9, 1}},
+           {"", "", "a<m>b", {3, 1, 9, 2}},
+           {blanks, "", "ab", {3, 1, 2}},
+           {blanks, "", " ab", {1, 2}},
+           {end, "", "ab", {3, 1, 2}},
+           {end, "", " ab ", {3, 1, 2}},
+           {"", words, "ab a", {3, 1, 2, 1}},
+           {"", words, " ab", {1, 2}},
+           {"", cut, "ab", {2}},
+           {"", cut, "ba", {3, 2}},
+           {"", cut, " ab", {3, 2}},
+           {quotes, "", "''a", {2, 1}},
+           {quotes, "", "'a", {3, 7, 1}},
+           {no_quotes, "", "'a", {1}},
+           {no_quotes, "", "a'", {3, 1}},
+           {as_quote, "", "'a", {3, 2, 1}},
+           {before, "", "b", {3, 1, 2}},
+           {before, "", " b", {3, 1, 3, 2}},
+           {before, cut, "b", {3, 2}},
+           {before, cut, " b", {3, 2}},
+           {blanks + ", " + before, "", "b", {3, 1, 2}},
+           {blanks + ", " + before, "", " b", {1, 2}},
+           {R"({"type": "NFKD"})", digits, "\u00bda", {3, 4, 3, 6, 3, 5, 1}},
+           {R"({"type": "StripAccents"})", "", "\u0301a", {1}},
+           {R"({"type": "StripAccents"})", "", "a\u0301", {3, 1}},
+       })
+    EXPECT_EQ(ids(c.normalizers, c.pre_tokenizers, c.text), c.ids)
+        << c.normalizers << "; " << c.pre_tokenizers << "; " << c.text;
+}
+
 // What tokenizers 0.22 decodes with the same file.
 TEST(TokenizerJson, TheFirstTokenLosesItsMarksButNoBlanks) {
   const test::TemporaryFolder folder;
