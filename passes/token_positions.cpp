@@ -142,7 +142,9 @@ std::optional<TokenPositions> token_positions(const Value& rows, const Inference
   Value* all = const_cast<Value*>(&rows);
   if (Value* cast = without_casts(all)) all = before_tail(cast, inference);
   const TokenCount count(inference, all);
-  if (!count.tokens() || count.tokens()->tensor_type().rank() != 2) return std::nullopt;
+  const Value* tokens = count.tokens();
+  if (!tokens || tokens->tensor_type().rank() != 2 || tokens->tensor_type().shape != all->tensor_type().shape)
+    return std::nullopt;
   const auto form = count.evaluate(all);
   if (!form || !form->count.is(0) || !form->product.is(1) || !form->one.constant()) return std::nullopt;
   return TokenPositions{*form->one.constant(), form->token, count.tokens(), {}};
