@@ -34,6 +34,11 @@ std::string kinds_of() {
   return std::is_integral_v<T> ? "whole numbers" : "lists of whole numbers";
 }
 
+// JSON has no text for infinity.
+std::string text_of(const json& v) {
+  return v.is_number_float() && !std::isfinite(v.get<double>()) ? fmt::format("{}", v.get<double>()) : v.dump();
+}
+
 // Reads options from one object. Null: none, where an option may be none; else as if it weren't there.
 class OptionReader {
  public:
@@ -95,7 +100,7 @@ class OptionReader {
     } else if (*v == "never") {
       into = EarlyStopping::kNever;
     } else {
-      invalid(fmt::format("early_stopping: expected true, false or \"never\", got {}", v->dump()));
+      invalid(fmt::format("early_stopping: expected true, false or \"never\", got {}", text_of(*v)));
     }
   }
   void read_alignment_heads(std::vector<std::pair<int64_t, int64_t>>& into) const {
@@ -120,10 +125,10 @@ class OptionReader {
   static T value(const char* name, const json& v) {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
       if (v.is_number_float() && v.get<double>() != std::trunc(v.get<double>()))
-        invalid(fmt::format("option {}: expected a whole number, found {}", name, v.dump()));
+        invalid(fmt::format("option {}: expected a whole number, found {}", name, text_of(v)));
       if (v.is_number() && !holds<T>(v))
         invalid(fmt::format("option {}: expected {} to {}, found {}", name, std::numeric_limits<T>::min(),
-                            std::numeric_limits<T>::max(), v.dump()));
+                            std::numeric_limits<T>::max(), text_of(v)));
     }
     return v.get<T>();
   }
@@ -149,7 +154,7 @@ class OptionReader {
     try {
       f();
     } catch (const json::exception&) {
-      invalid(fmt::format("option {}: expected {}, found {}", name, expected, object_.at(name).dump()));
+      invalid(fmt::format("option {}: expected {}, found {}", name, expected, text_of(object_.at(name))));
     }
   }
   const json& object_;
@@ -181,7 +186,7 @@ void refuse_other_searches(const json& object) {
     if (const auto it = object.find(name); it != object.end() && !it->is_null() && *it != off)
       throw Error(Error::Kind::kUnsupported,
                   fmt::format("option {}: expected {}, other ways of searching aren't supported, found {}", name,
-                              off.dump(), it->dump()));
+                              off.dump(), text_of(*it)));
 }
 
 // No token that ends an output: -1, as transformers writes it.
@@ -191,6 +196,44 @@ void leave_out_no_end(std::vector<int64_t>& ends) {
     if (t < kNone)
       invalid(fmt::format("option eos_token_id: expected tokens of the vocabulary, or -1 for none, found {}", t));
   std::erase(ends, kNone);
+}
+
+// The options in a model's configuration. Those that it leaves as they are by default are taken from the section of the
+// part that writes, if there is one: the rule of transformers' GenerationConfig.from_model_config.
+json with_decoder_options(json config) {
+  static const json kDefaults = {{"max_length", 20},
+                                 {"min_length", 0},
+                                 {"do_sample", false},
+                                 {"early_stopping", false},
+                                 {"num_beams", 1},
+                                 {"num_beam_groups", 1},
+                                 {"diversity_penalty", 0},
+                                 {"num_return_sequences", 1},
+                                 {"temperature", 1},
+                                 {"top_k", 50},
+                                 {"top_p", 1},
+                                 {"typical_p", 1},
+                                 {"epsilon_cutoff", 0},
+                                 {"eta_cutoff", 0},
+                                 {"repetition_penalty", 1},
+                                 {"encoder_repetition_penalty", 1},
+                                 {"length_penalty", 1},
+                                 {"no_repeat_ngram_size", 0},
+                                 {"encoder_no_repeat_ngram_size", 0},
+                                 {"remove_invalid_values", false},
+                                 {"renormalize_logits", false}};
+  if (!config.is_object()) return config;
+  for (const char* part : {"decoder", "generator", "text_config"}) {
+    const auto section = config.find(part);
+    if (section == config.end() || !section->is_object()) continue;
+    const json options = *section;
+    for (const auto& [name, value] : options.items()) {
+      const json own = config.value(name, json());
+      if (own.is_null() || own == kDefaults.value(name, json())) config[name] = value;
+    }
+    break;
+  }
+  return config;
 }
 
 // `strict`: every name must be known.
@@ -249,14 +292,22 @@ void read_options(const json& object, GenerationOptions& o, bool strict = false)
 }  // namespace
 
 void read_generation_options(std::string_view text, GenerationOptions& options) {
-  const json parsed = json::parse(text, nullptr, false);
-  if (parsed.is_discarded()) invalid("options: not valid JSON");
+  json parsed;
+  try {
+    parsed = parse_json(text);
+  } catch (const json::exception& e) {
+    invalid(fmt::format("options: not valid JSON: {}", json_fault(e)));
+  }
   read_options(parsed, options, true);
 }
 
 void set_generation_option(const std::string& name, const std::string& value, GenerationOptions& options) {
-  json parsed = json::parse(value, nullptr, false);
-  if (parsed.is_discarded()) parsed = value;
+  json parsed;
+  try {
+    parsed = parse_json(value);
+  } catch (const json::exception&) {
+    parsed = value;
+  }
   read_options(json{{name, parsed}}, options, true);
 }
 
@@ -270,7 +321,7 @@ GenerationOptions read_generation_config(const std::filesystem::path& folder) {
   if (generation) {
     read(folder / "generation_config.json", *generation);
   } else if (config) {
-    read(folder / "config.json", *config);
+    read(folder / "config.json", with_decoder_options(*config));
   }
   // Whisper's prompts say all that the decoder starts with.
   options.prompt_as_is = config && config->is_object() && config->value("model_type", json()) == "whisper";
@@ -281,6 +332,14 @@ void check(const GenerationOptions& o) {
   const auto require = [](bool holds, std::string_view message) {
     if (!holds) invalid(std::string(message));
   };
+  for (const auto& [number, name] :
+       {std::pair(o.max_length_factor.value_or(1), "max_length_factor"),
+        std::pair(double{o.temperature}, "temperature"), std::pair(double{o.length_penalty}, "length_penalty"),
+        std::pair(double{o.repetition_penalty}, "repetition_penalty"),
+        std::pair(double{o.encoder_repetition_penalty}, "encoder_repetition_penalty"),
+        std::pair(o.exponential_decay_length_penalty ? double{o.exponential_decay_length_penalty->second} : 1,
+                  "the factor of exponential_decay_length_penalty")})
+    require(std::isfinite(number), fmt::format("{} must be finite", name));
   require(o.num_beams >= 1, "num_beams must be at least 1");
   require(o.num_return_sequences >= 1, "num_return_sequences must be at least 1");
   require(std::max(o.num_beams, o.num_return_sequences) <= kMostSequences,
@@ -309,6 +368,9 @@ void check(const GenerationOptions& o) {
   require(o.encoder_no_repeat_ngram_size >= 0, "encoder_no_repeat_ngram_size must not be negative");
   require(std::none_of(o.sequence_bias.begin(), o.sequence_bias.end(), [](const auto& b) { return b.first.empty(); }),
           "sequence_bias must not hold empty lists");
+  require(std::none_of(o.sequence_bias.begin(), o.sequence_bias.end(),
+                       [](const auto& b) { return !(b.second < std::numeric_limits<float>::infinity()); }),
+          "sequence_bias must hold numbers below infinity");
   require(o.no_repeat_ngram_size >= 0, "no_repeat_ngram_size must not be negative");
   require(std::none_of(o.eos_token_id.begin(), o.eos_token_id.end(), [](int64_t t) { return t < 0; }),
           "eos_token_id must not be negative");

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "tests/support/error_matchers.h"
 #include "tests/support/temporary_folder.h"
 
@@ -25,6 +28,26 @@ TEST(JsonFile, FaultsSayTheirFileAndLine) {
   const auto file = folder.write("config.json", "{\"a\": 1,\n \"b\": ]}");
   EXPECT_THAT(test::error_of([&] { (void)read_json(file); }),
               AllOf(HasSubstr("config.json: "), HasSubstr("line 2, column 7")));
+}
+
+// As json.dumps of Python writes them, which transformers uses.
+TEST(JsonFile, NumbersThatAreNotFinite) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.write(
+      "config.json",
+      R"({"z": [1, -2.5e3, NaN], "a": "NaN, \"Infinity", "b": {"c": -Infinity, "Infinity": 7}, "d": Infinity})");
+  const auto object = *read_json(file);
+  EXPECT_EQ(object["z"][1], -2500);
+  EXPECT_TRUE(std::isnan(object["z"][2].get<double>()));
+  EXPECT_EQ(object["a"], "NaN, \"Infinity");
+  EXPECT_EQ(object["b"]["c"], -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(object["b"]["Infinity"], 7);
+  EXPECT_EQ(object["d"], std::numeric_limits<double>::infinity());
+  EXPECT_THAT(
+      test::error_of([&] { (void)read_json(folder.write("config.json", "{\"a\": -Infinity,\n \"b\": NaN]}")); }),
+      HasSubstr("line 2, column 10"));
+  for (const char* text : {"[NaNa]", "[nan]", "{NaN: 1}", "[+Infinity]", "[1 NaN]", "[\"NaN]"})
+    EXPECT_THROW((void)read_json(folder.write("config.json", text)), Error) << text;
 }
 
 TEST(JsonFile, ListIsNoObject) {
