@@ -389,5 +389,17 @@ TEST(ExplainSoftmaxes, AMaskOfWindowsRepeatedFuses) {
   c.expect_same();
 }
 
+// Keys of one head are no column of weights, which would make them additive scores.
+TEST(ExplainSoftmaxes, OneHeadAsDotProduct) {
+  const test::Converted c(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B,1,T,4] q, float[B,1,4,S] kt, float[B,1,S,4] v) => (float[B,1,T,4] y)
+    { e = MatMul (q, kt)
+      p = Softmax <axis = -1> (e)
+      n = Sin (p)
+      y = MatMul (n, v) })");
+  ASSERT_EQ(c.report.near_misses.size(), 1U);
+  EXPECT_EQ(c.report.near_misses[0].rule, "fuse_attention");
+}
+
 }  // namespace
 }  // namespace attune
