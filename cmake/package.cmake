@@ -14,7 +14,7 @@ foreach(part ${parts})
   target_sources(attune_shared PRIVATE $<TARGET_OBJECTS:${part}>)
 endforeach()
 target_link_libraries(attune_shared PRIVATE attune_onnx DNNL::dnnl OpenMP::OpenMP_CXX PkgConfig::hwy PkgConfig::re2 PkgConfig::libzip
-  PkgConfig::icu PkgConfig::pangocairo PkgConfig::sndfile PkgConfig::soxr PkgConfig::zlib PkgConfig::png PkgConfig::turbojpeg sentencepiece
+  PkgConfig::icu PkgConfig::oniguruma PkgConfig::pangocairo PkgConfig::sndfile PkgConfig::soxr PkgConfig::zlib PkgConfig::png PkgConfig::turbojpeg sentencepiece
   nlohmann_json::nlohmann_json fmt::fmt)
 target_compile_features(attune_shared PUBLIC cxx_std_20)
 # Only names of attune leave it: ONNX and Protocol Buffers stay inside, whatever version a host brings.

@@ -57,7 +57,7 @@ std::vector<Word> split(const Word& text, const Matches& matches, SplitBehavior 
   size_t from = 0;
   for (const auto& [begin, end] : matches) {
     if (begin > from) parts.push_back({from, begin, invert});
-    if (end > begin) parts.push_back({begin, end, !invert});
+    parts.push_back({begin, end, !invert});
     from = end;
   }
   if (from < text.text.size()) parts.push_back({from, text.text.size(), invert});
@@ -96,7 +96,8 @@ std::vector<Word> split(const Word& text, const Matches& matches, SplitBehavior 
     }
   }
   std::vector<Word> result;
-  for (const Part& p : out) result.push_back(text.part(p.begin, p.end));
+  for (const Part& p : out)
+    if (p.end > p.begin) result.push_back(text.part(p.begin, p.end));
   return result;
 }
 

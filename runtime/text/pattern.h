@@ -7,19 +7,16 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/text/unicode.h"
+#include "runtime/text/regex.h"
 #include "runtime/text/word.h"
 
 namespace attune {
-
-using Matches = std::vector<std::pair<size_t, size_t>>;  // [begin, end) of each, left to right, without overlap
 
 std::string replace(std::string_view text, const Matches& matches, std::string_view with);
 
 class TextPattern {
  public:
   explicit TextPattern(const nlohmann::json& description);
-  explicit TextPattern(unicode::Regex regex) : regex_(std::move(regex)) {}
   Matches find_all(std::string_view text) const;
   std::string replace_all(std::string_view text, std::string_view with) const {
     return replace(text, find_all(text), with);
@@ -27,7 +24,7 @@ class TextPattern {
 
  private:
   std::string literal_;
-  std::optional<unicode::Regex> regex_;
+  std::optional<Regex> regex_;
 };
 
 // What becomes of the matches when a text is split by them.

@@ -28,6 +28,25 @@ Matches characters(std::string_view text, F is_match) {
   return out;
 }
 
+// Runs of characters of words, and runs of others that are no white space.
+Matches words_and_signs(std::string_view text) {
+  enum class Kind { kBlank, kWord, kSign } last = Kind::kBlank;
+  Matches out;
+  size_t at = 0;
+  for (const char32_t c : unicode::decode(text)) {
+    const Kind kind = unicode::is_word(c) ? Kind::kWord : unicode::is_whitespace(c) ? Kind::kBlank : Kind::kSign;
+    const size_t end = at + unicode::encode(c).size();
+    if (kind != Kind::kBlank && kind == last) {
+      out.back().second = end;
+    } else if (kind != Kind::kBlank) {
+      out.emplace_back(at, end);
+    }
+    last = kind;
+    at = end;
+  }
+  return out;
+}
+
 template <class F>
 class EachWord : public PreTokenizer {
  public:
@@ -63,10 +82,10 @@ std::unique_ptr<PreTokenizer> split_at(F is_match, SplitBehavior behavior) {
 std::unique_ptr<PreTokenizer> byte_level(const json& j) {
   constexpr std::string_view kPattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
   const bool prefix = j.value("add_prefix_space", true), use_regex = j.value("use_regex", true);
-  auto regex = std::make_shared<unicode::Regex>(kPattern);
+  const Regex regex(kPattern);
   return each_word([=](const Word& word) {
     const Word w = prefix && !word.text.starts_with(' ') ? word.behind(" ") : word;
-    auto parts = use_regex ? split(w, regex->find_all(w.text), SplitBehavior::kIsolated, false) : std::vector{w};
+    auto parts = use_regex ? split(w, regex.find_all(w.text), SplitBehavior::kIsolated, false) : std::vector{w};
     for (Word& p : parts) p = transformed(std::move(p), bytes_to_alphabet);
     return parts;
   });
@@ -108,11 +127,8 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer(const json& j) {
   if (j.is_null()) return nullptr;
   const std::string type = j.at("type");
   if (type == "WhitespaceSplit") return split_at(unicode::is_whitespace, SplitBehavior::kRemoved);
-  if (type == "Whitespace") {
-    auto regex = std::make_shared<unicode::Regex>(R"(\w+|[^\w\s]+)");
-    return each_word(
-        [regex](const Word& w) { return split(w, regex->find_all(w.text), SplitBehavior::kRemoved, true); });
-  }
+  if (type == "Whitespace")
+    return each_word([](const Word& w) { return split(w, words_and_signs(w.text), SplitBehavior::kRemoved, true); });
   if (type == "BertPreTokenizer")
     return each_word([](const Word& w) {
       std::vector<Word> out;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unicode/brkiter.h>
 #include <unicode/normalizer2.h>
-#include <unicode/regex.h>
 #include <unicode/uchar.h>
 #include <unicode/unistr.h>
 #include <unicode/utext.h>
@@ -135,35 +134,6 @@ bool is_cjk_ideograph(char32_t c) {
   return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) ||
          (c >= 0x2a700 && c <= 0x2b73f) || (c >= 0x2b740 && c <= 0x2b81f) || (c >= 0x2b920 && c <= 0x2ceaf) ||
          (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
-}
-
-struct Regex::Impl {
-  std::unique_ptr<icu::RegexPattern> pattern;
-};
-
-Regex::Regex(std::string_view pattern) : impl_(std::make_unique<Impl>()) {
-  UErrorCode status = U_ZERO_ERROR;
-  UParseError where;
-  impl_->pattern.reset(icu::RegexPattern::compile(to_icu(pattern), 0, where, status));
-  check(status, fmt::format("regular expression '{}'", pattern));
-}
-Regex::~Regex() = default;
-Regex::Regex(Regex&&) noexcept = default;
-
-std::vector<std::pair<size_t, size_t>> Regex::find_all(std::string_view text) const {
-  UErrorCode status = U_ZERO_ERROR;
-  const Utf8Text utext(text);
-  const std::unique_ptr<icu::RegexMatcher> matcher(impl_->pattern->matcher(status));
-  check(status, "regular expression");
-  matcher->reset(utext.get());
-  std::vector<std::pair<size_t, size_t>> out;
-  while (matcher->find(status)) {
-    const auto begin = static_cast<size_t>(matcher->start64(status)), end = static_cast<size_t>(matcher->end64(status));
-    check(status, "regular expression");
-    out.emplace_back(begin, end);
-  }
-  check(status, "regular expression");
-  return out;
 }
 
 }  // namespace attune::unicode

@@ -1,8 +1,6 @@
 // Unicode text, by ICU.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,20 +32,5 @@ bool is_numeric(char32_t c);          // Nd, Nl, No
 // format, else 1.
 size_t columns(char32_t c);
 bool is_cjk_ideograph(char32_t c);  // the blocks that BERT separates
-
-// A regular expression (ICU syntax, which covers the patterns of tokenizer files).
-class Regex {
- public:
-  // Throws Error(kInvalidModel) if the pattern isn't one.
-  explicit Regex(std::string_view pattern);
-  ~Regex();
-  Regex(Regex&&) noexcept;
-  // [begin, end) byte ranges of the matches, in order. `text` must be UTF-8.
-  std::vector<std::pair<size_t, size_t>> find_all(std::string_view text) const;
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
 
 }  // namespace attune::unicode
