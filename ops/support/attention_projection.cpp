@@ -65,25 +65,32 @@ void with_floats(const Tensor& x, Tensor& out, BufferPool* pool, Product&& produ
 AttentionProjections::AttentionProjections(const KernelContext& context) {
   const Node& node = context.node();
   std::array<std::optional<ConstantWeights>, 3> found;
-  std::vector<ConstantWeights> together;
-  bool joint = context.options().pack_weights;
+  const auto source = [&](size_t i) {
+    return node.input(source_of(i, [&](size_t k) { return context.has_input(k); }));
+  };
   for (size_t i = 0; i < 3; ++i) {
     found[i] = constant_weights(context, weight_input(i), false);
-    if (found[i]) {
-      types_[i] = found[i]->type;
+    if (found[i]) types_[i] = found[i]->type;
+  }
+  // Operands from `first` on are one product.
+  const auto joins = [&](size_t first) {
+    std::vector<ConstantWeights> together;
+    for (size_t i = first; i < 3; ++i) {
+      if (!found[i] || types_[i] != types_[first] || source(i) != source(first) ||
+          (context.has_input(bias_input(i)) && !context.constant(bias_input(i))))
+        return false;
       together.push_back(*found[i]);
     }
-    const Value* source = node.input(source_of(i, [&](size_t k) { return context.has_input(k); }));
-    joint = joint && found[i] && types_[i] == types_[0] && source == node.input(kAttentionQuery) &&
-            (!context.has_input(bias_input(i)) || context.constant(bias_input(i)));
-  }
-  if (joint && together[0].inner() > 0 && fit_together(together)) {
+    if (!context.options().pack_weights || together[0].inner() == 0 || !fit_together(together)) return false;
     joint_ = std::make_unique<LinearWeights>(together, context.options());
-    for (size_t i = 0; i < 3; ++i) take_bias(context.constant(bias_input(i)), i, together[i].columns());
-    return;
-  }
+    for (size_t i = first; i < 3; ++i) take_bias(context.constant(bias_input(i)), i, together[i - first].columns());
+    first_joint_ = first;
+    return true;
+  };
+  if (!joins(0)) joins(1);
   for (size_t i = 0; i < 3; ++i)
-    if (found[i]) weights_[i] = std::make_unique<LinearWeights>(std::vector{*found[i]}, context.options());
+    if (found[i] && !is_joint(i))
+      weights_[i] = std::make_unique<LinearWeights>(std::vector{*found[i]}, context.options());
 }
 
 // Appends the bias of an operand to joint_bias_; zeros for null.
@@ -100,37 +107,38 @@ void AttentionProjections::take_bias(const Tensor* bias, size_t operand, int64_t
 
 bool AttentionProjections::uses_input(size_t input) const {
   if (input < kAttentionQueryWeight || input > kAttentionValueWeight) return true;
-  return !joint_ && !weights_[input - kAttentionQueryWeight];
+  const size_t operand = input - kAttentionQueryWeight;
+  return !is_joint(operand) && !weights_[operand];
 }
 
 std::array<Tensor, 3> AttentionProjections::run(KernelCall& call) const {
-  if (joint_) return run_joint(call.input(kAttentionQuery), call);
   std::array<Tensor, 3> operands;
-  for (size_t i = 0; i < 3; ++i) {
+  for (size_t i = 0; i < 3 && !is_joint(i); ++i) {
     const Tensor& x = call.input(source_of(i, [&](size_t k) { return call.has(k); }));
     const bool projects = weights_[i] || call.has(weight_input(i)) || call.has(bias_input(i));
     operands[i] = projects ? project(x, i, call) : with_contiguous_rows(x, call.pool());
   }
+  if (joint_) run_joint(call, operands);
   return operands;
 }
 
-std::array<Tensor, 3> AttentionProjections::run_joint(const Tensor& input, KernelCall& call) const {
-  const Tensor x = input.to_contiguous(call.pool());
+void AttentionProjections::run_joint(KernelCall& call, std::array<Tensor, 3>& operands) const {
+  const size_t source = source_of(first_joint_, [&](size_t k) { return call.has(k); });
+  const Tensor x = call.input(source).to_contiguous(call.pool());
   const int64_t columns = joint_->columns();
-  if (x.rank() != 3 || x.dim(2) != joint_->inner() || x.type() != types_[0])
-    fail("query", fmt::format("{} (B,T,{})", name(types_[0]), joint_->inner()), x);
-  Tensor out = Tensor::allocate(x.type(), {x.dim(0), x.dim(1), columns}, call.pool());
+  const DataType type = types_[first_joint_];
+  if (x.rank() != 3 || x.dim(2) != joint_->inner() || x.type() != type)
+    fail(kNames[source], fmt::format("{} (B,T,{})", name(type), joint_->inner()), x);
+  Tensor out = Tensor::allocate(type, {x.dim(0), x.dim(1), columns}, call.pool());
   with_floats(x, out, call.pool(), [&](const float* from, float* to) {
     joint_->run(from, x.dim(0) * x.dim(1), to, {.bias = joint_bias_.data()}, call.pool());
   });
-  std::array<Tensor, 3> operands;
   std::byte* data = out.mutable_raw();
-  for (size_t i = 0; i < 3; ++i) {
-    operands[i] = Tensor::strided_view(x.type(), {x.dim(0), x.dim(1), joint_columns_[i]},
-                                       {x.dim(1) * columns, columns, 1}, out.buffer(), data);
-    data += storage_bytes(x.type(), static_cast<size_t>(joint_columns_[i]));
+  for (size_t i = first_joint_; i < 3; ++i) {
+    operands[i] = Tensor::strided_view(type, {x.dim(0), x.dim(1), joint_columns_[i]}, {x.dim(1) * columns, columns, 1},
+                                       out.buffer(), data);
+    data += storage_bytes(type, static_cast<size_t>(joint_columns_[i]));
   }
-  return operands;
 }
 
 Tensor AttentionProjections::project(const Tensor& input, size_t operand, KernelCall& call) const {

@@ -12,7 +12,7 @@
 namespace attune {
 
 // Projections of query, key and value of an ai.attune::Attention. Constant weights are packed when it is made. Where
-// all three come from one input by constant weights, one product serves them.
+// all three, or key and value, come from one input by constant weights, one product serves them.
 class AttentionProjections {
  public:
   explicit AttentionProjections(const KernelContext& context);
@@ -27,13 +27,15 @@ class AttentionProjections {
   std::string implementation() const;  // of the products; empty for none
 
  private:
+  bool is_joint(size_t operand) const { return joint_ && operand >= first_joint_; }
   void take_bias(const Tensor* bias, size_t operand, int64_t columns);
-  std::array<Tensor, 3> run_joint(const Tensor& x, KernelCall& call) const;
+  void run_joint(KernelCall& call, std::array<Tensor, 3>& operands) const;
   Tensor project(const Tensor& x, size_t operand, KernelCall& call) const;
 
   std::array<std::unique_ptr<LinearWeights>, 3> weights_;  // null: no weights, or none that are constant
   std::array<DataType, 3> types_{};                        // of the weights, as the operands see them
-  std::unique_ptr<LinearWeights> joint_;                   // of all three, side by side
+  std::unique_ptr<LinearWeights> joint_;                   // of operand first_joint_ and all after it, side by side
+  size_t first_joint_ = 0;
   std::vector<float> joint_bias_;
   std::array<int64_t, 3> joint_columns_{};
   FloatProduct product_;  // for weights that aren't constant
