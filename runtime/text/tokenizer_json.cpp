@@ -89,6 +89,8 @@ class TokenizerJson : public Tokenizer {
       if (a.content.empty()) continue;  // it is nowhere in a text
       (a.normalized ? normalized_ : raw_).push_back(std::move(a));
     }
+    for (auto* tokens : {&raw_, &normalized_})
+      std::stable_partition(tokens->begin(), tokens->end(), [](const AddedToken& a) { return a.special; });
   }
 
   std::vector<int64_t> encode(std::string_view text) const override {
@@ -143,7 +145,7 @@ class TokenizerJson : public Tokenizer {
     return fmt::format("{}", fmt::join(decoder_->run(std::move(tokens)), ""));
   }
 
-  // Finds added tokens from left to right, of those at one place the longest.
+  // Finds added tokens from left to right, of those at one place the longest, of equal ones the first.
   class AddedTokenSearch {
    public:
     AddedTokenSearch(const std::string& text, const std::vector<AddedToken>& tokens)
@@ -224,7 +226,7 @@ class TokenizerJson : public Tokenizer {
   std::unique_ptr<SubwordModel> model_;
   std::unique_ptr<TokenDecoder> decoder_;
   Frame frame_;
-  std::vector<AddedToken> raw_, normalized_;
+  std::vector<AddedToken> raw_, normalized_;  // special ones first
   std::unordered_map<int64_t, std::string> pieces_;
   std::unordered_set<int64_t> special_;
 };

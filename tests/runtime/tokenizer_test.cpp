@@ -1,5 +1,6 @@
 #include "runtime/text/tokenizer.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -271,6 +272,24 @@ TEST(TokenizerJson, TheFirstTokenLosesItsMarksButNoBlanks) {
   }
   EXPECT_EQ(decoded("never", {1, 1}), " already meta already meta");
   EXPECT_EQ(decoded("never", {3, 1}), "   already meta");
+}
+
+// As tokenizers 0.22 does it: of tokens that are equal when they are normalised, special ones, then the first.
+TEST(TokenizerJson, OfEqualAddedTokensSpecialOnesComeFirst) {
+  const test::TemporaryFolder folder;
+  const auto ids = [&](bool first_special, bool second_special) {
+    folder.write("tokenizer.json",
+                 fmt::format(R"({{"normalizer": {{"type": "Lowercase"}}, "pre_tokenizer": {{"type": "WhitespaceSplit"}},
+      "added_tokens": [{{"id": 1, "content": "Foo", "normalized": true, "special": {}}},
+                       {{"id": 2, "content": "foo", "normalized": true, "special": {}}}],
+      "model": {{"type": "WordLevel", "vocab": {{"<unk>": 0}}, "unk_token": "<unk>"}}}})",
+                             first_special, second_special));
+    return load_tokenizer_json(folder.path() / "tokenizer.json")->encode("a foo b");
+  };
+  EXPECT_EQ(ids(false, false), (std::vector<int64_t>{0, 1, 0}));
+  EXPECT_EQ(ids(false, true), (std::vector<int64_t>{0, 2, 0}));
+  EXPECT_EQ(ids(true, false), (std::vector<int64_t>{0, 1, 0}));
+  EXPECT_EQ(ids(true, true), (std::vector<int64_t>{0, 1, 0}));
 }
 
 TEST(TokenizerJson, PiecesReadAsTheyDoWithinText) {
