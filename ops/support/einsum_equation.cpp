@@ -76,10 +76,15 @@ EinsumEquation EinsumEquation::resolve(std::string_view equation, const std::vec
   }
   if (arrow != std::string_view::npos) {
     e.result = expand(parse_term(equation.substr(arrow + 2), equation), widest);
-    for (const int label : e.result)
-      if (label > 0 && !uses.contains(label))
+    for (const int label : e.result) {
+      if (label < 0) continue;
+      if (!uses.contains(label))
         throw Error(Error::Kind::kInvalidModel,
                     fmt::format("equation '{}': '{}' is in no input", equation, static_cast<char>(label)));
+      if (std::count(e.result.begin(), e.result.end(), label) > 1)
+        throw Error(Error::Kind::kInvalidModel,
+                    fmt::format("equation '{}': '{}' is twice in the result", equation, static_cast<char>(label)));
+    }
   } else {
     // Implicit form: the ellipsis, then the letters used once in alphabetical order.
     e.result = expand({kEllipsis}, widest);

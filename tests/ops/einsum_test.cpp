@@ -102,7 +102,7 @@ TEST(Einsum, EllipsisBroadcastsAndTheImplicitFormSorts) {
 
 TEST(Einsum, RefusesWhatDoesNotFit) {
   const Tensor a = random_tensor({2, 3}, 1);
-  for (const std::string equation : {"abc->a", "ab,bc->ac", "ab->z", "a.b->a"})
+  for (const std::string equation : {"abc->a", "ab,bc->ac", "ab->z", "ab->aab", "a.b->a"})
     EXPECT_THROW(run_node({.type = "Einsum", .attributes = {{"equation", equation}}}, {a}), Error) << equation;
   EXPECT_THROW(run_node({.type = "Einsum", .attributes = {{"equation", std::string("ab,bc->ac")}}},
                         {a, random_tensor({4, 5}, 2)}),
