@@ -1,5 +1,6 @@
 // Masks through operators that compute elements: casts, ranges, triangles, choices, arithmetic and comparisons.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "ops/infer/contents.h"
@@ -21,10 +22,11 @@ MaskElement MaskAnalyzer::mapped(const Node& n, const Dims& at, int depth,
 MaskElement MaskAnalyzer::cast(const Node& n, const Dims& at, int depth) {
   const MaskElement x = element(n.input(0), at, depth);
   const auto to = static_cast<DataType>(n.attr_int("to", 0));
-  if (x.affine.known() && is_integer(to)) return {fit_to(to, x.affine), nullptr};
   const MaskTreePtr t = tree_of(x);
-  if (!t) return is_float(to) ? x : MaskElement{};  // an index as a number: still compared as an integer
-  return typed(t, to);
+  if (t) return typed(t, to);
+  // An index as a number: still compared as an integer, where all that are met are told apart.
+  constexpr std::array kWide = {DataType::kInt32, DataType::kInt64, DataType::kFloat, DataType::kDouble};
+  return std::find(kWide.begin(), kWide.end(), to) != kWide.end() ? x : MaskElement{};
 }
 
 MaskElement MaskAnalyzer::typed(const MaskTreePtr& tree, DataType type) {
