@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/early_exit.h"
 #include "cli/lost_file.h"
 #include "cli/stop_signals.h"
 #include "graph/error.h"
@@ -92,8 +94,10 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   attune::cli::reserve_standard_streams();
   attune::cli::report_lost_files();
-  attune::cli::clean_up_on_stop_signals();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit of sizes is an error of the write
   try {
+    const attune::cli::EarlyExit early;
+    attune::cli::clean_up_on_stop_signals();
     return attune::cli::run(argc, argv);
   } catch (const std::bad_alloc&) {
     return attune::cli::report("out of memory");

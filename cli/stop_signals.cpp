@@ -1,8 +1,12 @@
 #include "cli/stop_signals.h"
 
+#include <fmt/format.h>
+
 #include <csignal>
+#include <system_error>
 #include <thread>
 
+#include "graph/error.h"
 #include "graph/io/unfinished.h"
 
 namespace attune::cli {
@@ -16,14 +20,19 @@ void clean_up_on_stop_signals() {
     if (action.sa_handler != SIG_IGN) sigaddset(&stops, signal);  // nohup ignores SIGHUP
   }
   pthread_sigmask(SIG_BLOCK, &stops, nullptr);
-  std::thread([stops] {
+  const auto wait = [stops] {
     int signal = 0;
     if (sigwait(&stops, &signal) != 0) return;
     remove_unfinished();
     std::signal(signal, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
     raise(signal);
-  }).detach();
+  };
+  try {
+    std::thread(wait).detach();
+  } catch (const std::system_error& e) {
+    throw Error(Error::Kind::kLimit, fmt::format("can't start a thread: {}", e.code().message()));
+  }
 }
 
 }  // namespace attune::cli

@@ -26,10 +26,11 @@ inline std::string quoted(const std::string& argument) {
   return text + "'";
 }
 
-// `redirection` replaces standard output's file ("/dev/full").
-inline Outcome run_attune(const std::vector<std::string>& arguments, const std::string& redirection = {}) {
+// `redirection` replaces standard output's file ("/dev/full"). `before`: what the shell does before.
+inline Outcome run_attune(const std::vector<std::string>& arguments, const std::string& redirection = {},
+                          const std::string& before = "") {
   const TemporaryFolder folder;
-  std::string command = quoted(std::string(ATTUNE_BINARY_DIR) + "/attune");
+  std::string command = before + quoted(std::string(ATTUNE_BINARY_DIR) + "/attune");
   for (const std::string& a : arguments) command += " " + quoted(a);
   command += " >" + quoted(redirection.empty() ? (folder / "out").string() : redirection) + " 2>" +
              quoted((folder / "err").string());
