@@ -77,6 +77,35 @@ std::vector<ValueType> types_of(std::span<Value* const> values) {
   return types;
 }
 
+// Makes sizes of outputs unknown that are declared as numbers. They prove nothing: exporters leave the example's sizes
+// there, and hosts run such models at others.
+void forget_sizes(std::span<Value* const> outputs) {
+  for (Value* v : outputs) {
+    if (!v->producer() || !v->tensor_type().shape) continue;
+    ValueType type = v->type();
+    for (Dim& d : *type.tensor.shape)
+      if (d.constant()) d = Dim();
+    v->set_type(std::move(type));
+  }
+}
+
+// Declares them again, where nothing was found.
+void restore_sizes(std::span<Value* const> outputs, const std::vector<ValueType>& declared) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i]->producer() || !declared[i].tensor.shape) continue;
+    const Dims& was = *declared[i].tensor.shape;
+    ValueType type = outputs[i]->type();
+    auto& is = type.tensor.shape;
+    if (!is) is = Dims(was.size());
+    if (is->size() != was.size()) continue;
+    for (size_t axis = 0; axis < was.size(); ++axis) {
+      Dim& d = (*is)[axis];
+      if (was[axis].constant() && (!d.known() || d.as_symbol().starts_with('?'))) d = was[axis];
+    }
+    outputs[i]->set_type(std::move(type));
+  }
+}
+
 }  // namespace
 
 std::span<const Pass> pipeline() { return kPipeline; }
@@ -84,11 +113,13 @@ std::span<const Pass> pipeline() { return kPipeline; }
 void optimize(Model& model, Report& report, const PassOptions& options) {
   PassContext context{model, report, options};
   const auto inputs = types_of(model.graph->inputs()), outputs = types_of(model.graph->outputs());
+  forget_sizes(model.graph->outputs());
   for (const Pass& pass : pipeline())
     report.pass_counts[std::string(pass.name)] +=
         within([&] { return "pass " + std::string(pass.name); }, [&] { return pass.run(context); });
   if (!model.opset_imports.contains("ai.attune")) model.opset_imports["ai.attune"] = 1;
   model.graph->sort();
+  restore_sizes(model.graph->outputs(), outputs);
   note_fixed_sizes(model.graph->inputs(), inputs, "input", report);
   note_fixed_sizes(model.graph->outputs(), outputs, "output", report);
 }
