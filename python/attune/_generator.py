@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict, Unpack
 
@@ -58,16 +59,19 @@ class GenerationOptions(TypedDict, total=False):
 
 
 class Generator:
-    """Generation from a folder of ONNX files. One call at a time; replica() gives another over the same weights."""
+    """Generation from a folder of ONNX files. Calls from several threads take turns; replica() gives another generator over
+    the same weights, which works at the same time."""
 
     def __init__(self, folder: str | os.PathLike[str], *, threads: int = 0, alignments: bool = False) -> None:
         """`threads`: 0 takes the physical cores. `alignments`: output_alignments may be asked for."""
         self._generator = _attune.Generator(folder, threads=threads, alignments=alignments)
+        self._turn = threading.RLock()
 
     def replica(self) -> Generator:
         """Another generator over the same weights, for another thread."""
         other = Generator.__new__(Generator)
         other._generator = self._generator.replica()
+        other._turn = threading.RLock()
         return other
 
     def generate(self, inputs: Mapping[str, npt.ArrayLike], **options: Unpack[GenerationOptions]) -> list[list[_attune.Generation]]:
@@ -75,7 +79,8 @@ class Generator:
         unknown = sorted(options.keys() - GenerationOptions.__annotations__.keys())
         if unknown:
             raise TypeError(f"generate() has no option {', '.join(map(repr, unknown))}")
-        return self._generator.generate(dict(inputs), json.dumps(options))
+        with self._turn:
+            return self._generator.generate(dict(inputs), json.dumps(options))
 
 
 def load_tokenizer(folder: str | os.PathLike[str], *, target: bool = False) -> _attune.Tokenizer:

@@ -350,6 +350,27 @@ def test_replicas_generate_at_the_same_time():
             assert got == wanted
 
 
+def test_threads_that_share_a_generator_take_turns():
+    generator = attune.Generator(TRANSFORMER, threads=1)
+    tokenizer = attune.load_tokenizer(TRANSFORMER)
+    ids = [np.array([tokenizer.encode(source)]) for source, _ in held_out()[:8]]
+    wanted = [attune.Generator(TRANSFORMER, threads=1).generate({"input_ids": i})[0][0].tokens for i in ids]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for got, expected in zip(pool.map(lambda i: generator.generate({"input_ids": i})[0][0].tokens, ids * 4), wanted * 4):
+            assert got == expected
+
+
+def test_numbers_that_are_not_finite():
+    generator = attune.Generator(TRANSFORMER, threads=1)
+    ids = {"input_ids": np.array([attune.load_tokenizer(TRANSFORMER).encode(held_out()[0][0])])}
+    prompt = 1
+    first = generator.generate(ids)[0][0].tokens[prompt]
+    assert generator.generate(ids, sequence_bias=[([first], float("-inf"))])[0][0].tokens[prompt] != first
+    for name, value in (("sequence_bias", [([first], float("inf"))]), ("temperature", float("inf")), ("top_p", float("nan"))):
+        with pytest.raises(attune.Error, match=name):
+            generator.generate(ids, **{name: value})
+
+
 def test_the_plug_ins_are_files():
     assert pathlib.Path(attune.onnxruntime_library()).is_file()
     try:
