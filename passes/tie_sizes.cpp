@@ -19,23 +19,33 @@ using Bindings = std::map<std::string, Dim, std::less<>>;
 
 constexpr int kMaxSteps = 4;
 
-// The number that `axis` of `v` has to be for a product to which it goes, where the other operand has that number of
-// matrices; nothing if there is none. (Of one matrix the other operand is assumed to be no copy: as everywhere where
-// heads meet, see may_be_equal().)
-std::optional<int64_t> number_of_matrices(const Value& v, int64_t axis, int steps = 0) {
+// The size that `axis` of an operand of a product has to have: that of the other operand that is summed over, or the
+// number of its matrices; nothing if it has no such size. (Of one matrix the other operand is assumed to be no copy: as
+// everywhere where heads meet, see may_be_equal().)
+std::optional<Dim> size_across(const Node& product, size_t operand, int64_t axis) {
+  const TensorType &own = product.input(operand)->tensor_type(), &other = product.input(1 - operand)->tensor_type();
+  if (axis == own.rank() - (operand == 0 ? 1 : 2)) {
+    const Dim size = other.dim(operand == 0 ? -2 : -1);
+    return size.summands() ? std::optional(size) : std::nullopt;
+  }
+  if (axis + 2 >= own.rank() || other.rank() != own.rank()) return std::nullopt;
+  const Dim matrices = other.dim(static_cast<int>(axis));
+  return matrices.constant().value_or(1) > 1 ? std::optional(matrices) : std::nullopt;
+}
+
+// Likewise of a value, for a product to which it goes.
+std::optional<Dim> size_in_product(const Value& v, int64_t axis, int steps = 0) {
   for (const Use& u : v.uses()) {
-    const Node& n = *u.node;
-    const int rank = v.tensor_type().rank();
-    if (n.is("MatMul") && axis + 2 < rank) {
-      const TensorType& other = n.input(1 - u.index)->tensor_type();
-      const auto size = other.rank() == rank ? other.dim(static_cast<int>(axis)).constant() : std::nullopt;
-      if (size && *size > 1) return size;
-    } else if (n.is("Transpose") && steps < kMaxSteps) {
-      const std::vector<int64_t> perm = n.attr_ints("perm");
+    std::optional<Dim> size;
+    if (u.node->is("MatMul")) {
+      size = size_across(*u.node, u.index, axis);
+    } else if (u.node->is("Transpose") && steps < kMaxSteps) {
+      const std::vector<int64_t> perm = u.node->attr_ints("perm");
       const auto moved = std::find(perm.begin(), perm.end(), axis);
       if (moved == perm.end()) continue;
-      if (const auto size = number_of_matrices(*n.output(), moved - perm.begin(), steps + 1)) return size;
+      size = size_in_product(*u.node->output(), moved - perm.begin(), steps + 1);
     }
+    if (size) return size;
   }
   return std::nullopt;
 }
@@ -48,7 +58,7 @@ std::optional<Dims> written_target(const Node& reshape, const Inference& inferen
   for (size_t i = 0; i < target->size(); ++i) {
     Dim& d = (*target)[i];
     if (d.is(-1)) {
-      const auto size = number_of_matrices(*reshape.output(), static_cast<int64_t>(i));
+      const auto size = size_in_product(*reshape.output(), static_cast<int64_t>(i));
       if (!size) return std::nullopt;
       d = *size;
     }

@@ -100,7 +100,8 @@ TEST(ExplainHeads, WhatStandsBetweenProjectionAndScores) {
   EXPECT_THAT(reason(norm + "d = Div (h, norm) q = Mul (d, scale)"), HasSubstr(kNormalized));
   EXPECT_THAT(reason("q = LayerNormalization <axis = -1> (h, scale, scale)"), HasSubstr(kNormalized));
   for (const char* other :
-       {"q = Add (h, bias)", "c = Mul (h, cos) q = Add (c, bias)", "c = Mul (h, cos) q = Add (bias, c)",
+       {"c = Mul (h, cos) n = Abs (h) q = Add (c, n)", "c = Mul (h, cos) n = Abs (h) q = Add (n, c)",
+        "q = Add (h, bias)", "c = Mul (h, cos) q = Add (c, bias)", "c = Mul (h, cos) q = Add (bias, c)",
         "n = Abs (h) q = Div (n, more)", "n = Abs (h) q = Div (n, half)",
         "c = Mul (h, cos) "
         "s2 = Mul (more, sin) r = Add (c, s2) q = Tanh (r)"})

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "passes/passes.h"
 #include "tests/support/explained.h"
 
 namespace attune {
@@ -92,7 +93,7 @@ std::vector<Spoiled> spoiled() {
   add("convolution_of_neighbours",
       heads(R"(e = MatMul (q, kt)
       [softmax] p = Softmax <axis = -1> (e)
-      [conv] w = Conv <pads = [1, 1, 1, 1]> (p, blur, )
+      [conv] w = Conv <pads = [1, 1, 1, 1]> (p, blur)
       y = MatMul (w, v) )",
             "", ", float[2,2,3,3] blur = {" + numbers(36) + "}"),
       "'softmax'", "MatMul[0]", "the weights are changed by node 'conv' (Conv)");
@@ -125,19 +126,19 @@ std::vector<Spoiled> spoiled() {
         [softmax] p = Softmax <axis = -1> (r)
         y = MatMul (p, v) })",
       "'softmax'", "MatMul[0].Softmax[0]", "node 'talk' (MatMul) mixes the scores");
-  // scores of a linear layer, of which rounded products lie further off
+  // scores of a linear layer over rounded ones
   add("scores_of_a_layer",
-      heads(R"(e = MatMul (q, kt)
-      e8 = QuantizeLinear (e, step, zero)
-      er = DequantizeLinear (e8, step, zero)
-      t = Transpose <perm = [0, 1, 3, 2]> (er)
-      [layer] l = MatMul (a, columns)
-      [softmax] p = Softmax <axis = -1> (l)
-      c = MatMul (t, v0)
-      n = MatMul (p, v)
-      y = Add (n, c) )",
-            ", float[B,2,T,8] a, float[B,2,T,4] v0", ", float[8,3] columns = {" + numbers(24) + "}"),
-      "'softmax'", "", "");
+      R"(<ir_version: 8, opset_import: ["" : 17]>
+      g (float[B,2,T,4] q, float[B,2,4,8] kt, float[B,2,3,4] v) => (float[B,2,T,4] y)
+      <float step = {0.01}, int8 zero = {0}, float[8,3] columns = {)" +
+          numbers(24) + R"(}>
+      { e = MatMul (q, kt)
+        e8 = QuantizeLinear (e, step, zero)
+        er = DequantizeLinear (e8, step, zero)
+        [layer] l = MatMul (er, columns)
+        [softmax] p = Softmax <axis = -1> (l)
+        y = MatMul (p, v) })",
+      "'softmax'", "key", "expected rank 4");
   // keys that are dropped behind the softmax
   add("keys_dropped",
       heads(R"(e = MatMul (q, kt)
@@ -205,6 +206,8 @@ std::vector<Spoiled> spoiled() {
        "'gate' (Mul)");
   gate("exponentials_added", "g = Unsqueeze (f, middle)\n x = Exp (g)\n [more] w = Add (p, x)", "'more' (Add)");
   gate("clipped_from_above", "[clip] w = Clip (p, , one)", "'clip' (Clip)");
+  gate("hidden_by_numbers", "c = Less (hidden, one)\n [mask] w = Where (c, p, nothing)", "'mask' (Where)",
+       ", float[B,1,1,S] hidden");
   gate("hidden_behind", "c = Not (hidden)\n [mask] w = Where (c, p, nothing)", "of 'w' (Where)",
        ", bool[B,1,1,S] hidden");
   // normalized anew, of which another report would be wrong
@@ -285,6 +288,22 @@ std::vector<Spoiled> windows() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Windows, ExplainSoftmaxes, testing::ValuesIn(windows()), test::spoiled_name);
+
+// A bias that a file names as "".
+TEST(ExplainSoftmaxes, InputsLeftOut) {
+  Model model = parse_model(heads(R"(e = MatMul (q, kt)
+      p = Softmax <axis = -1> (e)
+      w = Conv <pads = [1, 1, 1, 1]> (p, blur)
+      y = MatMul (w, v) )",
+                                  "", ", float[2,2,3,3] blur = {" + numbers(36) + "}"));
+  model.graph->for_each_node([](Node& n) {
+    if (n.is("Conv")) n.set_input(2, nullptr);
+  });
+  Report report;
+  PassContext context{model, report, {}};
+  explain_softmaxes(context);
+  EXPECT_EQ(report.near_misses.size(), 1U);
+}
 
 // Whatever gives its first output to nobody.
 TEST(ExplainSoftmaxes, OutputsLeftOut) {

@@ -92,6 +92,34 @@ TEST(TieSizes, HeadsThatMeetInAProduct) {
   EXPECT_EQ(heads("2", "Identity (k)").changes, 0U) << "no product";
 }
 
+// fairseq's keys: what is left of S C / B positions, where B are the queries' batch, is summed over as S of weights.
+TEST(TieSizes, PositionsThatMeetInAProduct) {
+  const auto values = [](const std::string& y, const std::string& weights, const std::string& product) {
+    return tie("<ir_version: 8, opset_import: [\"\" : 17]> g (float[B,T,8] x, float" + y + " y, float" + weights +
+               R"( w) => (float[P,Q,R] z)
+      <int64[1] zero = {0}, int64[1] rest = {-1}, int64[1] two = {2}, int64[1] four = {4}>
+      { sx = Shape (x)
+        batch = Gather (sx, zero)
+        heads = Mul (batch, two)
+        target = Concat <axis = 0> (rest, heads, four)
+        r = Reshape (y, target)
+        )" + product +
+               " }");
+  };
+  const std::string behind = "v = Transpose <perm = [1, 0, 2]> (r) z = MatMul (w, v)";
+  const std::string front = "v = Transpose <perm = [1, 2, 0]> (r) z = MatMul (v, w)";
+  EXPECT_EQ(values("[S,C,8]", "[H,T,S]", behind).y, "(S,B,8)");
+  EXPECT_EQ(values("[S,C,8]", "[H,S,T]", front).y, "(S,B,8)");
+  EXPECT_EQ(values("[S,C,8]", "[H,T,U]", behind).changes, 0U) << "another number of positions";
+  EXPECT_EQ(values("[S,C,8]", "[H,T,S]", "v = Transpose <perm = [1, 0, 2]> (r) z = Neg (v)").changes, 0U);
+  EXPECT_EQ(values("[S,C,8]", "[S,T,4]", "v = Transpose <perm = [0, 2, 1]> (r) z = MatMul (w, v)").changes, 0U)
+      << "matrices of which there may be one";
+  EXPECT_EQ(values("[4,C,8]", "[4,4]", "v = Transpose <perm = [0, 2, 1]> (r) z = MatMul (w, v)").changes, 0U)
+      << "one matrix for all";
+  EXPECT_EQ(values("[4,C,8]", "[H,T,4]", "v = Transpose <perm = [1, 2, 0]> (r) z = MatMul (w, v)").changes, 0U)
+      << "columns";
+}
+
 TEST(TieSizes, EquationsThatDetermineNoSizeAreLeft) {
   EXPECT_EQ(tie_target("heads = Mul (batch, two) target = Concat <axis = 0> (heads, rest, four)").changes, 0U);
   EXPECT_EQ(tie_target("heads = Mul (batch, three) target = Concat <axis = 0> (length, heads, four)").changes, 0U);
@@ -218,11 +246,11 @@ TEST(TieSizes, Sums) {
 // What the graph counts at run time is no size of an input.
 TEST(TieSizes, SizesThatNoInputHas) {
   const Tied t = tie(R"(<ir_version: 8, opset_import: ["" : 17]>
-    g (float[B,4] x, float[C,2] y) => (float[P,Q] z)
+    g (float[B,4] x, float[C,2] y) => (float[P,4] z) <int64[1] four = {4}>
     { n = NonZero (y)
-      c = Cast <to = 1> (n)
-      f = Transpose <perm = [1, 0]> (c)
-      z = Concat <axis = 1> (x, f) })");
+      count = Shape <start = 1> (n)
+      sizes = Concat <axis = 0> (count, four)
+      z = Reshape (x, sizes) })");
   EXPECT_EQ(t.changes, 0U);
 }
 
