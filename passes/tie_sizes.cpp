@@ -24,10 +24,7 @@ constexpr int kMaxSteps = 4;
 // everywhere where heads meet, see may_be_equal().)
 std::optional<Dim> size_across(const Node& product, size_t operand, int64_t axis) {
   const TensorType &own = product.input(operand)->tensor_type(), &other = product.input(1 - operand)->tensor_type();
-  if (axis == own.rank() - (operand == 0 ? 1 : 2)) {
-    const Dim size = other.dim(operand == 0 ? -2 : -1);
-    return size.summands() ? std::optional(size) : std::nullopt;
-  }
+  if (axis == own.rank() - (operand == 0 ? 1 : 2)) return other.dim(operand == 0 ? -2 : -1);
   if (axis + 2 >= own.rank() || other.rank() != own.rank()) return std::nullopt;
   const Dim matrices = other.dim(static_cast<int>(axis));
   return matrices.constant().value_or(1) > 1 ? std::optional(matrices) : std::nullopt;
