@@ -243,7 +243,7 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
       // Behind the end of a panel comes the panel kPanels further on.
       const size_t fetched = offset + kAhead + (offset + kAhead < panel_bytes ? 0 : (kPanels - 1) * panel_bytes);
       for (size_t s = 0; s < kSums; ++s) {
-        if (b.fetches)
+        if (kRows < 4 || b.fetches)
           for (size_t q = 0; q < kPanels; ++q) hwy::Prefetch(w[q] + fetched + s * kStepBytes);
         sums.add(s, w, offset + s * kStepBytes, x, k + s * kStep);
       }
