@@ -101,7 +101,7 @@ pattern::Rule multiplied_mask(bool subtracted) {
             // Either factor may be the mask.
             for (const bool swapped : {false, true}) {
               Value *scores = m[swapped ? "mask" : "scores"], *mask = m[swapped ? "scores" : "mask"];
-              if (!is_float(mask->element_type()) || mask->constant()) continue;
+              if (!is_float(mask->element_type())) continue;
               const auto filler = filler_of(*mask, *m["filler"], subtracted, m.inference());
               if (!filler) continue;
               Value* condition = b.op("Cast", {mask}, {{"to", static_cast<int64_t>(DataType::kBool)}});

@@ -371,10 +371,7 @@ class MaskRewrite {
       v = sizes_.vector({rest});
     }
     // The batch is that of the queries, or of the keys, where one of them has a row for all.
-    const Value* last = nullptr;
     for (Value* states : {parts_.inputs[kAttentionQuery], parts_.inputs[kAttentionKey]}) {
-      if (last && states->tensor_type().dim(0) == last->tensor_type().dim(0)) continue;
-      last = states;
       if (v->tensor_type().rank() == 1 && v->tensor_type().dim(0) == states->tensor_type().dim(0)) continue;
       Value* batch = b_.op("Slice", {b_.op("Shape", {states}), b_.integers({0}), b_.integers({1})});
       v = b_.op("Expand", {v, batch});
