@@ -41,7 +41,7 @@ TEST(ExplainPositions, ThatAreClippedToTheTable) {
   EXPECT_THAT(notes("[bound] rows = Clip (all, zero, three)"),
               testing::Contains(testing::AllOf(HasSubstr("'look'"), HasSubstr("'bound' (Clip) clips"))));
   EXPECT_THAT(notes("[bound] rows = Min (all, three)"), testing::Contains(HasSubstr("'bound' (Min) clips")));
-  EXPECT_THAT(notes("rows = Mul (all, one)"), testing::IsEmpty());
+  EXPECT_THAT(notes("rows = Mul (all, three)"), testing::IsEmpty());
   EXPECT_THAT(notes("rows = Min (all, three)", "float[4,1,1]"), testing::IsEmpty());
 }
 
