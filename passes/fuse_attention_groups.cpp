@@ -25,12 +25,13 @@ Pat repeated(const std::string& name) {
   return Op("Reshape", name).shared()(copies, any());
 }
 
-// True if `name` repeats each head, as above: by its size nothing else is repeated then.
+// True if `name` repeats each head, as above: copies of rank 6 may be of all heads together.
 bool repeats_heads(const Match& m, const std::string& name) {
   const Node* copies = m.node(name + " expanded") ? m.node(name + " expanded") : m.node(name + " tiled");
   const TensorType &x = m[name + " heads"]->tensor_type(), &copied = copies->output()->tensor_type();
   const Dim batch = x.dim(0), groups = x.dim(1), time = x.dim(2), width = x.dim(3), repeats = copied.dim(2);
   return m[name + " unsqueezed"]->tensor_type().shape == Dims{batch, groups, 1, time, width} &&
+         copied.shape == Dims{batch, groups, repeats, time, width} &&
          m[name]->tensor_type().shape == Dims{batch, groups * repeats, time, width} && groups.constant();
 }
 
@@ -65,6 +66,7 @@ pattern::Rule repeated_before_transpose() {
             const TensorType &x = m["heads"]->tensor_type(), &copied = m.node("copied")->output()->tensor_type();
             const Dim batch = x.dim(0), time = x.dim(1), groups = x.dim(2), width = x.dim(3), repeats = copied.dim(3);
             if (m["unsqueezed"]->tensor_type().shape != Dims{batch, time, groups, 1, width} ||
+                copied.shape != Dims{batch, time, groups, repeats, width} ||
                 m["joined"]->tensor_type().shape != Dims{batch, time, groups * repeats, width} || !groups.constant() ||
                 !repeats.constant() || !width.constant())
               return m.refuse("joined", "does not repeat heads");
