@@ -42,6 +42,17 @@ void remove_abandoned(const fs::path& folder) {
 }  // namespace
 
 Staging::Staging(fs::path destination) : destination_(std::move(destination)) {
+  try {
+    make();
+  } catch (...) {
+    remove();
+    throw;
+  }
+}
+
+Staging::~Staging() { remove(); }
+
+void Staging::make() {
   io(destination_, [&] {
     const bool inside = fs::exists(destination_);
     const fs::path parent = inside                           ? destination_
@@ -61,7 +72,9 @@ Staging::Staging(fs::path destination) : destination_(std::move(destination)) {
       outer_ = name;
       unfinished_.emplace(outer_);
       lock_ = open_folder(outer_);
-      if (lock_ < 0 || (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)) continue;
+      if (lock_ < 0)
+        throw Error(Error::Kind::kIo, fmt::format("{}: can't be opened: {}", outer_.string(), std::strerror(errno)));
+      if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) continue;
       if (::fstat(lock_, &status) != 0) break;
     }
     path_ = outer_ / "files";  // with the permissions that new folders have here; those of outer_ are the owner's
@@ -69,11 +82,11 @@ Staging::Staging(fs::path destination) : destination_(std::move(destination)) {
   });
 }
 
-Staging::~Staging() {
+void Staging::remove() {
   std::error_code ignored;
+  if (lock_ >= 0) ::close(lock_);  // first: where no more files may be open, the one that it takes is needed
   fs::remove_all(outer_, ignored);
   for (const fs::path& parent : made_) fs::remove(parent, ignored);  // if it is empty
-  if (lock_ >= 0) ::close(lock_);
 }
 
 void Staging::commit() {

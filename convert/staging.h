@@ -28,6 +28,9 @@ class Staging {
   void commit();
 
  private:
+  void make();
+  void remove();
+
   std::filesystem::path destination_, outer_, path_;
   std::vector<std::filesystem::path> made_;  // folders around it that weren't there, the innermost first
   std::optional<Unfinished> unfinished_;

@@ -251,8 +251,8 @@ class AttentionRewrite {
       Value* before = before_fold(x);
       if (before && before->tensor_type().dim(1) == heads) return before;
       // Rows of another name may be one, that is broadcast to all batches and heads.
-      const bool folded = x->producer() && x->producer()->is("Reshape") &&
-                          x->tensor_type().dim(0) == query_->tensor_type().dim(0);
+      const bool folded =
+          x->producer() && x->producer()->is("Reshape") && x->tensor_type().dim(0) == query_->tensor_type().dim(0);
       if (!folded) return nullptr;
       Value* sizes = b_.op("Slice", {b_.op("Shape", {x}), b_.integers({1}), b_.integers({3})});
       return b_.op("Reshape",

@@ -20,6 +20,15 @@ namespace {
 // Numbers that JSON has no form for, by their place among the numbers of a document.
 using NotFinite = std::map<size_t, double>;
 
+// A whole value stands at [begin, begin + size).
+bool is_value(std::string_view text, size_t begin, size_t size) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const size_t before = begin == 0 ? std::string_view::npos : text.find_last_not_of(kBlank, begin - 1);
+  const size_t behind = text.find_first_not_of(kBlank, begin + size);
+  return (before == std::string_view::npos || std::string_view("[,:").find(text[before]) != std::string_view::npos) &&
+         (behind == std::string_view::npos || std::string_view("],}").find(text[behind]) != std::string_view::npos);
+}
+
 // Zeros, as long as they are, in their place.
 NotFinite blank_not_finite(std::string& text) {
   struct Word {
@@ -35,7 +44,7 @@ NotFinite blank_not_finite(std::string& text) {
   for (size_t i = 0; i < text.size();) {
     const auto word = std::find_if(kWords.begin(), kWords.end(),
                                    [&](const Word& w) { return std::string_view(text).substr(i).starts_with(w.text); });
-    if (word != kWords.end()) {
+    if (word != kWords.end() && is_value(text, i, word->text.size())) {
       text.replace(i, word->text.size(), word->blank);
       i += word->text.size();
       found.emplace(numbers++, word->value);

@@ -21,11 +21,13 @@ const OnigUChar* bytes(const char* text) { return reinterpret_cast<const OnigUCh
       fmt::format("{}: {}", what, std::string_view(reinterpret_cast<const char*>(message), static_cast<size_t>(size))));
 }
 
-// Once, before all else.
+// Once, before all else. A search may start at each character, and is bounded by itself only for one start.
+constexpr unsigned long kMostRetries = 100'000'000;
 void initialize() {
   static const int status = [] {
     OnigEncoding utf8 = ONIG_ENCODING_UTF8;
-    return onig_initialize(&utf8, 1);
+    const int initialized = onig_initialize(&utf8, 1);
+    return initialized == ONIG_NORMAL ? onig_set_retry_limit_in_search(kMostRetries) : initialized;
   }();
   if (status != ONIG_NORMAL) fail("regular expressions", status);
 }

@@ -17,7 +17,7 @@ class Regex {
   // Throws Error(kInvalidModel) if the pattern isn't one.
   explicit Regex(std::string_view pattern);
   // In UTF-8. Empty matches count, but not where the match before ends nor in an empty text. Throws
-  // Error(kInvalidModel) if a match takes too many steps (Oniguruma's limit).
+  // Error(kInvalidModel) if one match takes more than 10^7 retries (Oniguruma's limit), or a search more than 10^8.
   Matches find_all(std::string_view text) const;
 
  private:

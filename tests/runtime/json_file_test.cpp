@@ -46,7 +46,8 @@ TEST(JsonFile, NumbersThatAreNotFinite) {
   EXPECT_THAT(
       test::error_of([&] { (void)read_json(folder.write("config.json", "{\"a\": -Infinity,\n \"b\": NaN]}")); }),
       HasSubstr("line 2, column 10"));
-  for (const char* text : {"[NaNa]", "[nan]", "{NaN: 1}", "[+Infinity]", "[1 NaN]", "[\"NaN]"})
+  for (const char* text : {"[NaNa]", "[nan]", "{NaN: 1}", "[+Infinity]", "[1 NaN]", "[1NaN]", "[Infinity5]", "[-NaN]",
+                           "[NaN NaN]", "[\"NaN]"})
     EXPECT_THROW((void)read_json(folder.write("config.json", text)), Error) << text;
 }
 

@@ -71,6 +71,9 @@ TEST(Regex, WhatIsNoneAndWhatWouldTakeForeverAreErrors) {
   EXPECT_THAT([&] { slow.find_all(std::string(40, 'x')); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("retry-limit")));
   EXPECT_EQ(slow.find_all("xxxy"), (Matches{{0, 4}}));
+  // Few retries from each of many starts.
+  EXPECT_THAT([] { Regex("a*a*[xy]").find_all(std::string(4000, 'a') + "bx"); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("retry-limit")));
 }
 
 // A look-behind may put the beginning of a match before the end of the one before.
