@@ -17,7 +17,8 @@ class Regex {
   // Throws Error(kInvalidModel) if the pattern isn't one.
   explicit Regex(std::string_view pattern);
   // In UTF-8. Empty matches count, but not where the match before ends nor in an empty text. Throws
-  // Error(kInvalidModel) if one match takes more than 10^7 retries (Oniguruma's limit), or a search more than 10^8.
+  // Error(kInvalidModel) if Oniguruma goes back 10^7 times from one start (its limit), or 10^8 times in all before a
+  // match; each time may cost as much as the text is long.
   Matches find_all(std::string_view text) const;
 
  private:
