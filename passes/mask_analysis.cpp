@@ -150,8 +150,7 @@ MaskElement MaskAnalyzer::node(const Node& n, const Dims& at, int depth) {
   if (type == "Identity") return element(n.input(0), at, depth);
   if (type == "Cast") return cast(n, at, depth);
   if (type == "Unsqueeze" || type == "Squeeze" || type == "Reshape") return reshaped(n, at, depth);
-  if (type == "Expand") return operand(n, 0, at, depth);
-  if (type == "Tile") return tiled(n, at, depth);
+  if (type == "Expand" || type == "Tile") return operand(n, 0, at, depth);
   if (type == "Transpose") return transposed(n, at, depth);
   if (type == "Slice") return sliced(n, at, depth);
   if (type == "Concat") return concatenated(n, at, depth);
@@ -171,10 +170,11 @@ MaskElement MaskAnalyzer::node(const Node& n, const Dims& at, int depth) {
 namespace {
 
 // Where index `at` of an axis of size `to` is read along one of size `from`: at the start if that is 1, which for a
-// size of another name only a run tells.
+// size of another name only a run tells. A Tile reads at `at` modulo `from`, the same wherever broadcasting is allowed.
 Dim broadcast_index(const Dim& at, const Dim& from, const Dim& to) {
   if (from.is(1) || at.is(0)) return 0;
-  return from == to ? at : Dim::symbol(fmt::format("@{} of {}", at.to_string(), from.to_string()));
+  if (from == to) return at;
+  return from.known() ? Dim::symbol(fmt::format("@{} of {}", at.to_string(), from.to_string())) : Dim();
 }
 
 }  // namespace

@@ -61,7 +61,6 @@ class MaskAnalyzer {
   // Shapes that differ in axes of size 1 only.
   MaskElement reshaped(const Node& n, const Dims& at, int depth);
   // Copies along axes of size 1.
-  MaskElement tiled(const Node& n, const Dims& at, int depth);
   MaskElement transposed(const Node& n, const Dims& at, int depth);
   MaskElement sliced(const Node& n, const Dims& at, int depth);
   MaskElement concatenated(const Node& n, const Dims& at, int depth);

@@ -22,14 +22,6 @@ MaskElement MaskAnalyzer::reshaped(const Node& n, const Dims& at, int depth) {
   return j == to->size() ? element(n.input(0), own, depth) : MaskElement{};
 }
 
-MaskElement MaskAnalyzer::tiled(const Node& n, const Dims& at, int depth) {
-  for (int axis = 0; axis < static_cast<int>(at.size()); ++axis) {
-    const Dim from = n.input(0)->tensor_type().dim(axis);
-    if (!from.is(1) && !(from == n.output()->tensor_type().dim(axis))) return {};
-  }
-  return operand(n, 0, at, depth);
-}
-
 MaskElement MaskAnalyzer::transposed(const Node& n, const Dims& at, int depth) {
   if (!n.has("perm")) return element(n.input(0), Dims(at.rbegin(), at.rend()), depth);
   const std::vector<int64_t> perm = n.attr_ints("perm");
