@@ -116,11 +116,9 @@ class Eliminator {
 
   void bypass(Node& n, Value* same) {
     Value* out = n.output();
-    const bool must_stay = out->is_graph_output() && (same->graph() != n.graph() || !same->producer() ||
-                                                      same->constant() || same->is_graph_output());
-    if (must_stay) {
+    if (same->graph() != n.graph() || !same->producer() || same->constant() || same->is_graph_output()) {
       if (out->uses().empty()) return;
-      // Users need not wait for it.
+      // A graph output stays, but users need not wait for it.
       const std::vector<Use> uses(out->uses().begin(), out->uses().end());
       for (const Use& u : uses) u.node->set_input(u.index, same);
     } else {

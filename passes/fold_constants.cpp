@@ -16,7 +16,6 @@ constexpr size_t kAlwaysAllowedBytes = 16384;
 bool foldable(const Node& n, int64_t opset) {
   static constexpr std::array kKept = {"DequantizeLinear", "DynamicQuantizeLinear"};
   if (std::find(kKept.begin(), kKept.end(), n.type()) != kKept.end()) return false;
-  if (!n.subgraphs().empty()) return false;
   if (std::any_of(n.inputs().begin(), n.inputs().end(), [](const Value* v) { return v && !v->constant(); }))
     return false;
   const OpDef* op = find_op(n.domain(), n.type(), opset);

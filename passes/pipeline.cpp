@@ -92,12 +92,11 @@ void forget_sizes(std::span<Value* const> outputs) {
 // Declares them again, where nothing was found.
 void restore_sizes(std::span<Value* const> outputs, const std::vector<ValueType>& declared) {
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i]->producer() || !declared[i].tensor.shape) continue;
+    if (!declared[i].tensor.shape) continue;
     const Dims& was = *declared[i].tensor.shape;
     ValueType type = outputs[i]->type();
     auto& is = type.tensor.shape;
     if (!is) is = Dims(was.size());
-    if (is->size() != was.size()) continue;
     for (size_t axis = 0; axis < was.size(); ++axis) {
       Dim& d = (*is)[axis];
       if (was[axis].constant() && (!d.known() || d.as_symbol().starts_with('?'))) d = was[axis];

@@ -14,9 +14,9 @@
 namespace attune {
 namespace {
 
-bool differ(const Dim& a, const Dim& b) { return !(a == b) && !a.is(1) && !b.is(1); }
+bool differ(const Dim& a, const Dim& b) { return !(a == b); }
 
-// Axes, from the last on, along which two shapes are neither the same nor broadcast by a 1.
+// Axes, from the last on, along which two shapes aren't the same. (Those broadcast by a 1 are so under any name.)
 size_t differences(const std::optional<Dims>& a, const std::optional<Dims>& b) {
   size_t count = 0;
   if (!a || !b) return 0;

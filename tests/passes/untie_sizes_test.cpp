@@ -68,6 +68,30 @@ TEST(UntieSizes, AMaskOfWhichOnlySumsAreRead) {
   EXPECT_EQ(u.mask(), "mask_S");
 }
 
+// What joins states without the mask says nothing of it.
+TEST(UntieSizes, StatesThatAreJoinedWithEachOther) {
+  const Untied u(R"((float[B,S,4] states, int64[B,S] mask) => (float[B,S,8] y) <int64[1] one = {1}>
+    {
+      lengths = ReduceSum <keepdims = 1> (mask, one)
+      factor = Cast <to = 1> (lengths)
+      column = Unsqueeze (factor, one)
+      both = Concat <axis = 2> (states, states)
+      y = Mul (both, column)
+    })");
+  EXPECT_EQ(u.mask(), "mask_S");
+}
+
+// A mask says of each position of each source whether it exists.
+TEST(UntieSizes, OtherIntegersStayAsLong) {
+  const Untied u(R"((float[B,S,4] states, int64[B,S,2] pairs) => (float[B,S,4] y) <int64[2] axes = {1, 2}>
+    {
+      sums = ReduceSum <keepdims = 1> (pairs, axes)
+      factor = Cast <to = 1> (sums)
+      y = Mul (states, factor)
+    })");
+  EXPECT_EQ(u.mask(), "S");
+}
+
 TEST(UntieSizes, MasksOfStatesStayAsLong) {
   const Untied u(R"((float[B,S,4] states, int64[B,S] mask) => (float[B,S,4] y) <int64[1] two = {2}>
     {
