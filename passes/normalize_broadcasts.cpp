@@ -132,9 +132,8 @@ pattern::Rule concatenated() {
 pattern::Rule bias_of_sum() {
   return {"normalize_bias", Op("Add")(Op("Add", "sum")(any("left"), any("right")), any("bias")),
           [](const Match& m, Builder& b) -> Outcome {
-            const Dims *left = dims(m["left"]), *right = dims(m["right"]);
-            if (!is_weight(m["bias"]) || m["bias"]->tensor_type().rank() > 1)
-              return m.refuse("bias", "is not a constant vector");
+            const Dims *left = dims(m["left"]), *right = dims(m["right"]), *bias = dims(m["bias"]);
+            if (!bias || bias->size() > 1) return m.refuse("bias", "is not a vector");
             if (!left || !right || is_weight(m["left"]) || is_weight(m["right"]) || (*left == *right))
               return m.refuse("sum", "is not one of a row and a matrix");
             if (has_shape_of(m["right"], m["sum"]))

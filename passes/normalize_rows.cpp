@@ -96,7 +96,7 @@ pattern::Rule gather_of_one() {
   return {"normalize_gather", Op("Gather", "gathered")(any("x"), pattern::scalar("index")),
           [](const Match& m, Builder& b) -> Outcome {
             const Dims* x = dims(m["x"]);
-            if (!x || m["index"]->tensor_type().rank() != 0 || !is_float(m["x"]->element_type()))
+            if (!x || !is_float(m["x"]->element_type()))
               return m.refuse("x", "is not a tensor of numbers whose rank is known");
             const auto rank = static_cast<int64_t>(x->size());
             const int64_t axis = from_front(m.node("gathered")->attr_int("axis", 0), rank);
