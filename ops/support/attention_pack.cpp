@@ -28,16 +28,11 @@ void for_each_row(const std::array<HeadsView, 2>& operand, int64_t b, int64_t g,
   }
 }
 
-// Four rows of four floats become four columns: to[e * kPanel + r] = rows[r][e].
-HWY_INLINE void transpose_four(const float* const (&rows)[4], float* to) {
-#if HWY_TARGET == HWY_SCALAR
-  for (int64_t e = 0; e < 4; ++e)
-    for (int64_t r = 0; r < 4; ++r) to[e * kPanel + r] = rows[r][e];
-#else
-  const hn::Full128<float> d;
-  const hn::Repartition<double, decltype(d)> pairs;
-  const auto r0 = hn::LoadU(d, rows[0]), r1 = hn::LoadU(d, rows[1]), r2 = hn::LoadU(d, rows[2]),
-             r3 = hn::LoadU(d, rows[3]);
+#if HWY_TARGET != HWY_SCALAR
+// Each block of four lanes of r0 to r3 holds four rows of four floats; its columns go to `to`, kPanel apart.
+template <class D>
+HWY_INLINE void store_columns(D d, hn::Vec<D> r0, hn::Vec<D> r1, hn::Vec<D> r2, hn::Vec<D> r3, float* to) {
+  const hn::Repartition<double, D> pairs;
   const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1)),
              low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3)),
              high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1)),
@@ -46,6 +41,17 @@ HWY_INLINE void transpose_four(const float* const (&rows)[4], float* to) {
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, to + kPanel);
   hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, to + 2 * kPanel);
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * kPanel);
+}
+#endif
+
+// Four rows of four floats become four columns: to[e * kPanel + r] = rows[r][e].
+HWY_INLINE void transpose_four(const float* const (&rows)[4], float* to) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t e = 0; e < 4; ++e)
+    for (int64_t r = 0; r < 4; ++r) to[e * kPanel + r] = rows[r][e];
+#else
+  const hn::Full128<float> d;
+  store_columns(d, hn::LoadU(d, rows[0]), hn::LoadU(d, rows[1]), hn::LoadU(d, rows[2]), hn::LoadU(d, rows[3]), to);
 #endif
 }
 
@@ -67,18 +73,8 @@ HWY_INLINE Vector load_fours(const float* const* rows, int64_t j, int64_t e) {
 
 // Numbers [e, e + 4) of as many rows as a vector has lanes become columns: to[i * kPanel + r] = rows[r][e + i].
 HWY_INLINE void transpose_rows(const float* const* rows, int64_t e, float* to) {
-  const Floats d;
-  const hn::Repartition<double, Floats> pairs;
-  const auto r0 = load_fours(rows, 0, e), r1 = load_fours(rows, 1, e), r2 = load_fours(rows, 2, e),
-             r3 = load_fours(rows, 3, e);
-  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1)),
-             low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3)),
-             high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1)),
-             high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, to + kPanel);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, to + 2 * kPanel);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * kPanel);
+  store_columns(Floats(), load_fours(rows, 0, e), load_fours(rows, 1, e), load_fours(rows, 2, e),
+                load_fours(rows, 3, e), to);
 }
 #else
 constexpr int64_t kRowsAtOnce = 4;
