@@ -3,6 +3,7 @@
 
 #include "passes/activation_patterns.h"
 #include "passes/attention_node.h"
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 
 namespace attune {
@@ -27,10 +28,6 @@ bool is_weight(const Value& v, const Value& x) {
   return v.constant() && v.tensor_type().rank() == 2 && is_float(x.element_type());
 }
 
-bool is_vector(const Value& v, const Dim& size) {
-  return v.constant() && v.tensor_type().rank() == 1 && v.tensor_type().dim(0) == size;
-}
-
 // An ai.attune::Linear, captured as "linear".
 Pat any_linear() {
   return Op("Linear", "linear").domain(std::string(kAttuneDomain)).further_inputs()(any("x"), any("weight"));
@@ -50,7 +47,7 @@ Outcome rewrite_bias(const Match& m, Builder& b) {
   const Node& n = *m.node("linear");
   if (n.input(kBias) || n.input(kResidual) || n.has("activation"))
     return m.refuse("linear", "has a bias, activation or residual already");
-  if (!is_vector(*m["bias"], n.output()->tensor_type().dim(-1)))
+  if (!is_constant_vector(*m["bias"], n.output()->tensor_type().dim(-1)))
     return m.refuse("bias", "is not a constant vector of the layer's width");
   return linear(b, {n.input(kStates), n.input(kWeight), m["bias"]}, n.attributes());
 }
@@ -72,7 +69,8 @@ Outcome rewrite_gemm(const Match& m, Builder& b) {
   const int64_t transposed = m.node("gemm")->attr_int("transB", 0);
   const Dim width = weight->tensor_type().dim(transposed != 0 ? 0 : 1);
   Value* bias = m["bias"];
-  if (bias && !is_vector(*bias, width)) return m.refuse("bias", "is not a constant vector of the layer's width");
+  if (bias && !is_constant_vector(*bias, width))
+    return m.refuse("bias", "is not a constant vector of the layer's width");
   Attributes attributes;
   if (transposed != 0) attributes["transposed"] = int64_t{1};
   return linear(b, {m["x"], m["weight"], bias}, std::move(attributes));

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "passes/attention_node.h"
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -37,10 +38,6 @@ Pat projected_pattern(size_t which) {
   return attention_of(operands[0], operands[1], operands[2]);
 }
 
-bool is_vector_of(const Value& v, const Dim& size) {
-  return v.constant() && v.tensor_type().rank() == 1 && v.tensor_type().dim(0) == size;
-}
-
 Outcome rewrite(const Match& m, Builder& b, const Operand& operand) {
   const Node& before = *m.node("attention");
   AttentionParts parts(before);
@@ -52,7 +49,7 @@ Outcome rewrite(const Match& m, Builder& b, const Operand& operand) {
   if (x->tensor_type().rank() != 3)
     return m.refuse("states", fmt::format("expected rank 3, found {}", x->type().to_string()));
   if (m.choice("biased") == 0) {
-    if (!is_vector_of(*m["bias"], weight->tensor_type().dim(1)))
+    if (!is_constant_vector(*m["bias"], weight->tensor_type().dim(1)))
       return m.refuse(
           "bias", fmt::format("{} is not a constant vector of the projection's width", m["bias"]->type().to_string()));
     parts.inputs[operand.bias] = m["bias"];

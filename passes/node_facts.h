@@ -30,6 +30,11 @@ inline const Dims* dims(const Value* v, size_t rank) {
 // An axis of a tensor of known rank, counted from the front.
 inline int64_t from_front(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
 
+// A constant (size).
+inline bool is_constant_vector(const Value& v, const Dim& size) {
+  return v.constant() && v.tensor_type().rank() == 1 && v.tensor_type().dim(0) == size;
+}
+
 // The axes of a Squeeze or Unsqueeze, counted from the front of the larger of its two shapes, ascending. Nothing if
 // they aren't known, or not given.
 std::optional<std::vector<int64_t>> axes_of(const Node& n, const Inference& inference);
