@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "graph/error.h"
 #include "graph/io/file_system.h"
@@ -63,7 +64,7 @@ void Staging::make() {
     remove_abandoned(parent);
     // Another process may have taken the new folder for an abandoned one before it was locked.
     for (struct stat status = {}; status.st_nlink == 0;) {
-      if (lock_ >= 0) ::close(lock_);
+      if (const int lost = std::exchange(lock_, -1); lost >= 0) ::close(lost);
       unfinished_.reset();
       std::string name = (parent / fmt::format("{}{}", kPrefix, kPattern)).string();
       if (::mkdtemp(name.data()) == nullptr)
