@@ -38,6 +38,11 @@ struct Conversion {
   TemporaryFolder folder;
 };
 
+test::Outcome convert_folder(const std::filesystem::path& output) {
+  return run_attune(
+      {"convert", test::sample("marian/optimum_sdpa_op17").string(), "-o", output.string(), "--no-verify"});
+}
+
 SpoiledAttention with_tanh() {
   SpoiledAttention a;
   a.with("m", "[clip] a = Tanh (s)\n  m = Add (a, mask)");
@@ -167,8 +172,7 @@ TEST(Convert, WritesInsideAFolderThatIsThere) {
   const TemporaryFolder folder, elsewhere;
   std::filesystem::create_directory_symlink(elsewhere.path(), folder / "link");
   elsewhere.write("kept.txt", "kept");
-  const auto r = run_attune(
-      {"convert", test::sample("marian/optimum_sdpa_op17").string(), "-o", (folder / "link").string(), "--no-verify"});
+  const auto r = convert_folder(folder / "link");
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
   EXPECT_EQ(folder.entries(), 1U);
@@ -180,8 +184,7 @@ TEST(Convert, AFolderInTheWayIsFoundBeforeAnythingIsReplaced) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "out/encoder_model.onnx/inner");
   folder.write("out/decoder_model.onnx", "old");
-  const auto r = run_attune(
-      {"convert", test::sample("marian/optimum_sdpa_op17").string(), "-o", (folder / "out").string(), "--no-verify"});
+  const auto r = convert_folder(folder / "out");
   test::expect_error(r, "encoder_model.onnx: expected a file or none, found a folder");
   EXPECT_EQ(test::read_file(folder / "out/decoder_model.onnx"), "old");
 }
@@ -191,8 +194,7 @@ TEST(Convert, ModelsOfAnotherConversionAreInTheWay) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "out");
   folder.write("out/decoder_model_of_old.onnx", "old");
-  const auto r = run_attune(
-      {"convert", test::sample("marian/optimum_sdpa_op17").string(), "-o", (folder / "out").string(), "--no-verify"});
+  const auto r = convert_folder(folder / "out");
   test::expect_error(r, "holds decoder_model_of_old.onnx");
   EXPECT_FALSE(std::filesystem::exists(folder / "out/encoder_model.onnx"));
 }
