@@ -122,7 +122,7 @@ Dim Dim::floor_of_rest(const Dim& rest, int64_t divisor) {
   const Atom* inner = rest.terms_.size() == 1 && rest.terms_[0].factor == 1 ? rest.opaque_term(0) : nullptr;
   const auto inner_divisor = inner && inner->function == Function::kFloor ? inner->b.constant() : std::nullopt;
   const auto product = checked_multiply(inner_divisor, divisor);
-  if (product && *inner_divisor > 0)
+  if (inner && product && *inner_divisor > 0)
     return floor_divide(inner->a + Dim(rest.constant_) * Dim(*inner_divisor), *product);
   return opaque(Function::kFloor, rest, divisor);
 }
