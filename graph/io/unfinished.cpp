@@ -19,7 +19,7 @@ Registry& registry() {
 
 }  // namespace
 
-Unfinished::Unfinished(std::filesystem::path path) : path_(std::filesystem::absolute(path)) {
+Unfinished::Unfinished(const std::filesystem::path& path) : path_(std::filesystem::absolute(path)) {
   const std::lock_guard lock(registry().mutex);
   registry().paths.insert(path_);
 }

@@ -8,7 +8,7 @@ namespace attune {
 // The path counts as unfinished while this lives. The owner removes it.
 class Unfinished {
  public:
-  explicit Unfinished(std::filesystem::path path);
+  explicit Unfinished(const std::filesystem::path& path);
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
   ~Unfinished();
