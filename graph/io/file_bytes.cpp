@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -18,6 +19,7 @@ namespace attune {
 namespace {
 
 constexpr size_t kReadBelow = size_t{1} << 16;
+constexpr size_t kPiece = size_t{4} << 20;
 
 [[noreturn]] void fail(const char* action) {
   throw Error(Error::Kind::kIo, fmt::format("can't {}: {}", action, std::strerror(errno)));
@@ -107,6 +109,14 @@ void release_mapped_pages(const void* data, size_t size) noexcept {
   if (size < skipped + page || !mappings().contain(data, size)) return;
   char* begin = static_cast<char*>(const_cast<void*>(data)) + skipped;
   ::madvise(begin, (size - skipped) / page * page, MADV_DONTNEED);
+}
+
+void use_and_release(std::string_view bytes, const std::function<void(std::string_view)>& use) {
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(kPiece, bytes.size()))) {
+    const std::string_view piece = bytes.substr(0, kPiece);
+    use(piece);
+    release_mapped_pages(piece.data(), piece.size());
+  }
 }
 
 }  // namespace attune

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,6 +23,10 @@ struct FileBytes {
 // Tells the system that this memory won't be read soon, if it lies in a file that FileBytes mapped: it needn't stay
 // resident, and comes back from the file when it is read. Other memory is left as it is.
 void release_mapped_pages(const void* data, size_t size) noexcept;
+
+// Calls `use` with consecutive pieces of `bytes`, and releases the mapped pages of each after it: however long `bytes`
+// is, little of it is resident at a time.
+void use_and_release(std::string_view bytes, const std::function<void(std::string_view)>& use);
 
 // An open file descriptor that closes itself.
 class Descriptor {

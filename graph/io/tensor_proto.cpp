@@ -161,10 +161,15 @@ Tensor TensorReader::from_bytes(DataType type, const Shape& shape, const FileByt
   if (clean && size >= kViewFrom && reinterpret_cast<uintptr_t>(data) % alignment_of(type) == 0)
     return Tensor::from_buffer(type, shape, BufferRef::view(data, size, file.owner));
   Tensor t = Tensor::allocate(type, shape);
-  if (size > 0) std::memcpy(t.mutable_raw(), data, size);
-  if (!clean)
-    for (size_t i = 0; i < size; ++i) t.mutable_raw()[i] = std::byte{data[i] != 0};
-  release_mapped_pages(data, size);
+  std::byte* out = t.mutable_raw();
+  use_and_release({data, size}, [&](std::string_view piece) {
+    if (clean) {
+      std::memcpy(out, piece.data(), piece.size());
+    } else {
+      std::transform(piece.begin(), piece.end(), out, [](char c) { return std::byte{c != 0}; });
+    }
+    out += piece.size();
+  });
   return t;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/io/file_bytes.h"
 #include "graph/io/graph_writer.h"
 #include "graph/io/output_file.h"
 #include "graph/io/wire.h"
@@ -38,6 +39,11 @@ void for_each_tensor(const Graph& graph, const std::function<void(const Tensor&)
   }
 }
 
+// A model's weights lie in the file that it was read from: what is written needn't stay resident.
+void write_bytes(std::string_view bytes, OutputFile& file) {
+  use_and_release(bytes, [&](std::string_view piece) { file.write(piece); });
+}
+
 // Lays tensors out in the external file; a tensor that is used twice is there once.
 class ExternalLayout {
  public:
@@ -59,7 +65,7 @@ class ExternalLayout {
   void write(OutputFile& file) const {
     for (const auto& [offset, tensor] : pieces_) {
       file.pad_to(offset);
-      file.write({reinterpret_cast<const char*>(tensor.raw()), tensor.bytes()});
+      write_bytes({reinterpret_cast<const char*>(tensor.raw()), tensor.bytes()}, file);
     }
   }
 
@@ -107,7 +113,7 @@ void write_model(Model& model, const std::filesystem::path& file, const WriteOpt
     }
     OutputFile output(file);
     expand(proto.SerializeAsString(), wire::Message::kModel, writer,
-           [&](std::string_view bytes) { output.write(bytes); });
+           [&](std::string_view bytes) { write_bytes(bytes, output); });
     output.close();
     if (data) data->commit();
     output.commit();

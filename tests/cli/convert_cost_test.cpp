@@ -1,5 +1,5 @@
 // Converting without verification costs about what reading and writing the file costs: less time than copying it twice
-// plus a second for a thousand nodes, and memory for little more than its weights.
+// plus a second for a thousand nodes, and memory for the file and a tenth more.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,13 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kWidth = 512, kHeads = 8;
-constexpr size_t kLayers = 48;
+constexpr size_t kLayers = 96;
 
 Tensor matrix(float value) {
   return Tensor::from<float>({kWidth, kWidth}, std::vector<float>(static_cast<size_t>(kWidth * kWidth), value));
 }
 
-// Layers of self-attention, their weights of 4 MB each, in the operators that exporters write. Gives the nodes.
+// Layers of self-attention, four matrices of 1 MB each, in the operators that exporters write. Gives the nodes.
 size_t write_layers(const fs::path& file) {
   Model m;
   m.ir_version = 8;
@@ -75,8 +75,7 @@ TEST(ConvertCost, TimeAndMemory) {
   const test::TemporaryFolder folder;
   const size_t nodes = write_layers(folder / "m.onnx");
   const size_t bytes = fs::file_size(folder / "m.onnx");
-  ASSERT_GT(bytes, size_t{190} << 20);
-  const size_t program = test::peak_of({"--help"});
+  ASSERT_GT(bytes, size_t{380} << 20);
   // The machine may be busy with other things: the best of some attempts.
   double best = 1e9;
   size_t peak = 0;
@@ -91,7 +90,7 @@ TEST(ConvertCost, TimeAndMemory) {
     best = std::min(best, converting - copies - static_cast<double>(nodes) / 1000);
   }
   EXPECT_LE(best, 0) << "seconds too many";
-  EXPECT_LT(peak, program + bytes + bytes / 10);
+  EXPECT_LT(peak, bytes + bytes / 10);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-extern "C" int pthread_create(pthread_t* /*thread*/, const pthread_attr_t* /*attributes*/, void* (*/*start*/)(void*),
+extern "C" int pthread_create(pthread_t* /*thread*/, const pthread_attr_t* /*attributes*/, void* (* /*start*/)(void*),
                               void* /*argument*/) noexcept {
   return EAGAIN;
 }
