@@ -80,7 +80,7 @@ pattern::Rule fused_matmul() {
 }  // namespace
 
 size_t normalize_forms(PassContext& context) {
-  std::vector<pattern::Rule> list = {negated_condition(), cast_like(), fused_matmul()};
+  std::vector<pattern::Rule> list = {negated_condition(), cast_like(), fused_matmul(), rules::transposed_scores()};
   for (auto&& rules : {rules::contraction_forms(), rules::row_forms(), rules::broadcast_forms(), rules::mask_forms(),
                        rules::relative_score_forms(), rules::softmax_forms(), rules::transpose_forms(),
                        rules::projection_forms(), rules::row_part_forms(), rules::head_forms()})

@@ -30,6 +30,8 @@ std::vector<pattern::Rule> softmax_forms();
 std::vector<pattern::Rule> mask_forms();
 // Normalising rules: scores plus those of positions.
 std::vector<pattern::Rule> relative_score_forms();
+// A normalising rule: weights that are transposed in front of the values.
+pattern::Rule transposed_scores();
 // Normalising rules: reshapes and transposes that together are one transpose.
 std::vector<pattern::Rule> transpose_forms();
 // Normalising rules: projections for several operands at once become one for each.
