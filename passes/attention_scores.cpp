@@ -25,8 +25,6 @@ enum MaskUse : size_t { kAdded, kSubtracted, kKept, kFilled, kUnmasked };
 enum Guard : size_t { kGuarded, kGuardedByMask, kUnguarded };
 enum Floor : size_t { kFloored, kUnfloored };
 
-constexpr const char* kSteps[] = {"first mask", "mask"};
-
 // Added to the scores or subtracted, or the condition under which they are kept, or under which a filler replaces them.
 Pat masked(const std::string& name, const Pat& scores) {
   // A number added to all scores is no mask.
@@ -76,7 +74,8 @@ bool absorbs_scores(double filler, DataType type) {
 }
 
 Pat masked_scores(const Pat& scores) {
-  Pat all = masked("mask", masked("first mask", scores));
+  Pat all = scores;
+  for (const char* step : kMaskSteps) all = masked(step, all);
   Pat lowest = where(pattern::scalar("lowest"), "the lowest number of its type", is_lowest);
   return one_of("floor", {Op("Max")(all, lowest), all});
 }
@@ -94,7 +93,7 @@ Pat softmax_weights(const Pat& scores) {
 }
 
 bool MaskReader::any_with_batch(const Match& match) {
-  for (const std::string step : kSteps) {
+  for (const std::string step : kMaskSteps) {
     if (match.choice(step + " use") == kUnmasked) continue;
     const TensorType& mask = match[step]->tensor_type();
     if (mask.rank() > 3 || (mask.rank() == 3 && !mask.dim(0).is(1))) return true;
@@ -103,7 +102,7 @@ bool MaskReader::any_with_batch(const Match& match) {
 }
 
 std::optional<Outcome> MaskReader::read() {
-  for (const char* step : kSteps)
+  for (const char* step : kMaskSteps)
     if (auto refusal = read_step(step)) return refusal;
   // Sums that overflow are raised to the lowest number, which a finite mask gives as well.
   if (m_.choice("floor") == kFloored && mask_) {
@@ -120,8 +119,10 @@ std::optional<Outcome> MaskReader::read() {
 std::optional<Outcome> MaskReader::check_guard() const {
   if (m_.choice("guard") != kGuardedByMask) return std::nullopt;
   const Value* asked = m_["guard mask"];
-  const char* last = m_.choice("mask use") != kUnmasked ? "mask" : "first mask";
-  if (m_.choice(std::string(last) + " use") != kAdded || m_.choice("floor") == kFloored || m_[last] != asked)
+  std::string last;
+  for (const std::string step : kMaskSteps)
+    if (m_.choice(step + " use") != kUnmasked) last = step;
+  if (last.empty() || m_.choice(last + " use") != kAdded || m_.choice("floor") == kFloored || m_[last] != asked)
     return m_.refuse("guard mask", "is not the mask that is added to the scores");
   Dims row = *asked->tensor_type().shape;
   if (!row.empty()) row.back() = Dim(1);
@@ -209,7 +210,7 @@ bool is_used_outside(const Match& match, const Value& value) {
 std::vector<ShownValue> MaskReader::masked() const {
   std::vector<ShownValue> values;
   bool added = m_.choice("floor") == kUnfloored;  // all of them
-  for (const std::string step : kSteps) {
+  for (const std::string step : kMaskSteps) {
     const size_t use = m_.choice(step + " use");
     if (use == kUnmasked) continue;
     added = added && (use == kAdded || use == kSubtracted);

@@ -1,6 +1,7 @@
 // What the attention rules share: from scores over masks and the softmax to weights.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <optional>
 #include <span>
@@ -16,7 +17,9 @@ namespace attune {
 bool has_column_scores(const Node& softmax);
 bool absorbs_scores(double filler, DataType type);
 
-// Up to two masks around `scores`, captured as "first mask" and "mask", and a floor at the type's lowest number.
+// The captures of masks, the innermost first.
+inline constexpr std::array kMaskSteps = {"first mask", "second mask", "mask"};
+// Up to three masks around `scores`, captured as these, and a floor at the type's lowest number.
 pattern::Pat masked_scores(const pattern::Pat& scores);
 // The softmax over the last axis ("softmax"), with Casts around it and a guard against rows that are all NaN.
 pattern::Pat softmax_weights(const pattern::Pat& scores);

@@ -180,7 +180,7 @@ class AttentionRewrite {
     if (!unfold || !fold || !unfold->output()->tensor_type().shape || fold->output()->tensor_type().shape != scores)
       return false;
     std::vector<const Value*> masks;
-    for (const char* step : {"first mask", "mask"})
+    for (const char* step : kMaskSteps)
       if (m_[step]) masks.push_back(m_[step]);
     rows_ = row_groups(*scores, *unfold->output()->tensor_type().shape, masks);
     return rows_.has_value();

@@ -1,7 +1,9 @@
 // Masks in the ways that the attention rules know: added to scores with heads apart, or as a condition
 #include <optional>
+#include <utility>
 
 #include "passes/mask_analysis.h"
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -93,6 +95,54 @@ pattern::Rule sum_with_folded_mask() {
           }};
 }
 
+// Where heads are folded into the batch of scores (B H, T, S), their number; nothing otherwise.
+std::optional<int64_t> heads_of(Value* scores) {
+  const Value* query = query_of(scores);
+  const Node* fold = query ? query->producer() : nullptr;
+  const Dims* apart = fold && fold->is("Reshape") ? dims(fold->input(0), 4) : nullptr;
+  const Dims* folded = dims(query ? query : scores, 3);
+  const bool folds = apart && folded && (*apart)[2] == (*folded)[1] && (*apart)[3] == (*folded)[2];
+  return folds ? (*apart)[1].constant() : std::nullopt;
+}
+
+// Whether a mask has a row or matrix for each of the rows of scores (B H, T, S).
+bool has_mask_of_each(const Value* mask, const Value* scores) {
+  const Dims *m = dims(mask, 3), *s = dims(scores, 3);
+  return m && s && (*m)[0] == (*s)[0] && ((*m)[1] == (*s)[1] || (*m)[1].is(1)) && (*m)[2] == (*s)[2];
+}
+
+enum class MaskForm { kAdded, kKept, kFilled };
+
+// Scores (B H, T, S) and a mask of each of their rows, however it is made: unfolded, masked, and folded again.
+pattern::Rule mask_of_each(MaskForm form) {
+  Pat scores = any("scores"), mask = any("mask"), filler = any("filler");
+  Pat masked = form == MaskForm::kAdded  ? Op("Add", "masked")(scores, mask)
+               : form == MaskForm::kKept ? Op("Where", "masked")(mask, scores, filler)
+                                         : Op("Where", "masked")(mask, filler, scores);
+  return {"normalize_folded_mask", masked, [form](const Match& m, Builder& b) -> Outcome {
+            Value *scores = m["scores"], *mask = m["mask"], *filler = m["filler"];
+            if (form == MaskForm::kAdded && !heads_of(scores)) std::swap(scores, mask);  // either is any operand
+            const auto heads = heads_of(scores);
+            if (!heads) return m.refuse("scores", "are not a product of heads that are folded into the batch");
+            if (!has_mask_of_each(mask, scores))
+              return m.refuse("mask", "is not one of each row of the batch and its heads");
+            if (filler && filler->tensor_type().rank() != 0) return m.refuse("filler", "is not a number");
+            const auto size = [&](Value* v, int64_t axis) {
+              return b.op("Slice", {b.op("Shape", {v}), b.integers({axis}), b.integers({axis + 1})});
+            };
+            const auto target = [&](Value* rows, Value* queries_of) {
+              return b.op("Concat", {rows, size(queries_of, 1), size(mask, 2)}, {{"axis", int64_t{0}}});
+            };
+            Value* query = query_of(scores);
+            std::vector<Value*> operands;
+            for (Value* x : m.node("masked")->inputs())
+              operands.push_back(
+                  x == filler ? x : b.op("Reshape", {x, target(b.integers({-1, *heads}), x == mask ? x : query)}));
+            Value* all = b.op(m.node("masked")->type(), std::move(operands));
+            return b.op("Reshape", {all, target(size(mask, 0), query)});
+          }};
+}
+
 // x m + f (1 - m), with m of 0 and 1  =  Where(m, x, f)
 pattern::Rule multiplied_mask(bool subtracted) {
   Pat kept = Op("Mul", "kept")(any("scores"), any("mask"));
@@ -154,6 +204,9 @@ namespace rules {
 std::vector<pattern::Rule> mask_forms() {
   return {folded_mask(),
           sum_with_folded_mask(),
+          mask_of_each(MaskForm::kAdded),
+          mask_of_each(MaskForm::kKept),
+          mask_of_each(MaskForm::kFilled),
           multiplied_mask(false),
           multiplied_mask(true),
           shifted_mask("Add", false),
