@@ -46,7 +46,7 @@ class Dim {
 
   // Sizes are not negative. True if that (symbols >= 0) proves this >= bound.
   bool at_least(int64_t bound) const { return at_least(bound, 3); }
-  // True if this is min(other, limit) with a number limit >= 1: sizes that can't differ by broadcasting.
+  // True if this is min(other, limit) with a number limit >= 2: sizes that can't differ by broadcasting.
   bool clips(const Dim& other) const;
   // The value with the symbols bound; nothing if one is missing, on division by zero or overflow.
   std::optional<int64_t> evaluate(const std::map<std::string, int64_t, std::less<>>& bindings) const;

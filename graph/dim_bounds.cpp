@@ -89,7 +89,7 @@ bool Dim::clips(const Dim& other) const {
   const Atom* atom = opaque_term(0);
   if (!atom || atom->function != Function::kMinimum) return false;
   const auto x = atom->a.constant(), y = atom->b.constant();
-  return (x && *x >= 1 && atom->b == other) || (y && *y >= 1 && atom->a == other);
+  return (x && *x >= 2 && atom->b == other) || (y && *y >= 2 && atom->a == other);
 }
 
 }  // namespace attune

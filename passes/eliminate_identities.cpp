@@ -3,6 +3,7 @@
 
 #include "ops/infer/infer.h"
 #include "passes/passes.h"
+#include "passes/uniform_value.h"
 
 namespace attune {
 namespace {
@@ -54,6 +55,7 @@ class Eliminator {
     if (n.is("Expand")) return same_shape(*x, *n.output()) ? x : nullptr;
     if (n.is("Slice")) return same_shape(*x, *n.output()) && steps_are_one(n) ? x : nullptr;
     if (n.is("Mul") || n.is("Div")) return factor_one(n);
+    if (n.is("Add")) return summand_zero(n);
     if (n.is("Where")) return chosen_by_constant(n);
     if (only_moves_sizes(n)) return same_elements(n);
     return nullptr;
@@ -89,6 +91,15 @@ class Eliminator {
       Value* other = n.input(1 - i);
       if (i == 0 && n.is("Div")) break;
       if (inference_.scalar(n.input(i)) == 1.0 && same_shape(*other, *n.output())) return other;
+    }
+    return nullptr;
+  }
+
+  // The operand that zeros of its shape, or of a smaller one, are added to.
+  Value* summand_zero(const Node& n) const {
+    for (const size_t i : {size_t{1}, size_t{0}}) {
+      Value* other = n.input(1 - i);
+      if (same_shape(*other, *n.output()) && uniform_value(n.input(i), inference_) == 0.0) return other;
     }
     return nullptr;
   }

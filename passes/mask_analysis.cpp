@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "passes/comparisons.h"
+#include "passes/constant_band.h"
 #include "passes/mask_analyzer.h"
 #include "passes/node_facts.h"
 #include "passes/uniform_value.h"
@@ -97,8 +98,14 @@ MaskElement MaskAnalyzer::small_contents(const Value& v, const Dims& at) const {
   return {c->integers[static_cast<size_t>(*i)], nullptr};
 }
 
-MaskElement MaskAnalyzer::constant(const Tensor& t, const Dims& at) {
+MaskElement MaskAnalyzer::constant(const Tensor& t, const Dims& at) const {
   if (const auto value = uniform_value(t)) return leaf(*value);
+  if (const auto band = constant_band(t)) {
+    const Dim distance = at.back() - at[at.size() - 2];
+    const MaskTreePtr from = not_negative(distance - band->first), to = not_negative(Dim(band->last) - distance);
+    if (!from || !to) return {};
+    return {{}, combine({from, to}, [&](const auto& v) { return v[0] * v[1] != 0 ? band->inside : band->outside; })};
+  }
   if (!is_integer(t.type()) || !has_few_numbers(t)) return {};
   const std::vector<int64_t> values = t.to_contiguous().to_int64();
   const auto row = static_cast<size_t>(t.dim(t.rank() - 1));
@@ -163,6 +170,7 @@ MaskElement MaskAnalyzer::node(const Node& n, const Dims& at, int depth) {
   if (type == "Gather") return gathered(n, at, depth);
   if (type == "Where") return chosen(n, at, depth);
   if (type == "Not") return mapped(n, at, depth, [](const auto& x) { return x[0] == 0 ? 1.0 : 0.0; });
+  if (type == "Log") return mapped(n, at, depth, [](const auto& x) { return std::log(x[0]); });
   if (type == "Neg") return mapped(n, at, depth, [](const auto& x) { return -x[0]; });
   return elementwise(n, at, depth);
 }
@@ -173,7 +181,7 @@ namespace {
 // size of another name only a run tells. A Tile reads at `at` modulo `from`, the same wherever broadcasting is allowed.
 Dim broadcast_index(const Dim& at, const Dim& from, const Dim& to) {
   if (from.is(1) || at.is(0)) return 0;
-  if (from == to) return at;
+  if (from == to || from.clips(to)) return at;
   return from.known() ? Dim::symbol(fmt::format("@{} of {}", at.to_string(), from.to_string())) : Dim();
 }
 

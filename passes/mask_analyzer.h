@@ -39,8 +39,8 @@ class MaskAnalyzer {
   MaskElement follow(const Value& v, const Dims& at, int depth);
   // A scalar or an element of a small tensor that inference knows as an expression.
   MaskElement small_contents(const Value& v, const Dims& at) const;
-  // All elements the same, or integers that count along the last axis.
-  static MaskElement constant(const Tensor& t, const Dims& at);
+  // All elements the same, a triangle or band of a matrix, or integers that count along the last axis.
+  MaskElement constant(const Tensor& t, const Dims& at) const;
   // True if the integers of `v` select rows of something: ids, not a mask.
   static bool selects_rows(const Value& v, int depth = 0);
   // True if a comparison may tell 1 from another number that isn't 0: ids or segments, and the comparison is the mask.

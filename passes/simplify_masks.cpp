@@ -178,8 +178,12 @@ class MaskRewrite {
   bool counts_positions(Question question) const {
     const TensorType &query = parts_.inputs[kAttentionQuery]->tensor_type(),
                      &key = parts_.inputs[kAttentionKey]->tensor_type(), &mask = mask_->tensor_type();
-    if (!(mask.dim(-1) == past() + key.dim(-2))) return false;
-    return question == Question::kLengths || mask.dim(-2) == query.dim(-2);
+    // What is sliced out of a table for the longest sequence has its size at most.
+    const auto counts = [](const Dim& of_mask, const Dim& of_states) {
+      return of_mask == of_states || of_mask.clips(of_states);
+    };
+    if (!counts(mask.dim(-1), past() + key.dim(-2))) return false;
+    return question == Question::kLengths || counts(mask.dim(-2), query.dim(-2));
   }
 
   // With the names of tensors and axes in place of symbols.

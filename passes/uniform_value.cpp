@@ -33,6 +33,11 @@ std::optional<double> uniform_value(const Value* v, const Inference& inference) 
     return value ? value->to_double().at(0) : 0.0;
   }
   if (n->is("Expand")) return uniform_value(n->input(0), inference);
+  if (n->is("Mul")) {
+    const auto a = uniform_value(n->input(0), inference), b = uniform_value(n->input(1), inference);
+    return a && b && is_float(v->element_type()) ? std::optional(cast_number(*a * *b, v->element_type()))
+                                                 : std::nullopt;
+  }
   if (!n->is("Cast")) return std::nullopt;
   const auto x = uniform_value(n->input(0), inference);
   return x ? std::optional(cast_number(*x, static_cast<DataType>(n->attr_int("to", 0)))) : std::nullopt;

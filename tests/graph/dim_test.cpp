@@ -112,6 +112,7 @@ TEST(Dim, ClipsNamesASizeCutToALimit) {
   EXPECT_TRUE(Dim::minimum(n, 512).clips(n));
   EXPECT_FALSE(Dim::minimum(n, 512).clips(m));
   EXPECT_FALSE(Dim::minimum(n, m).clips(n));
+  EXPECT_FALSE(Dim::minimum(n, 1).clips(n));  // is broadcast
   EXPECT_FALSE(n.clips(n));
 }
 
