@@ -22,7 +22,7 @@ using pattern::Pat;
 namespace {
 
 enum MaskUse : size_t { kAdded, kSubtracted, kKept, kFilled, kUnmasked };
-enum Guard : size_t { kGuarded, kGuardedByMask, kUnguarded };
+enum Guard : size_t { kGuarded, kGuardedByMask, kKeptAgain, kFilledAgain, kUnguarded };
 enum Floor : size_t { kFloored, kUnfloored };
 
 // Added to the scores or subtracted, or the condition under which they are kept, or under which a filler replaces them.
@@ -88,8 +88,9 @@ Pat softmax_weights(const Pat& scores) {
   const auto cast = [](const Pat& x) { return optional(Op("Cast", "softmax output cast").replaced(), x); };
   Pat nothing_seen = Op("Equal").shared()(Op("ReduceMax", "guard maximum").further_inputs().shared()(any("guard mask")),
                                           pattern::constant(-std::numeric_limits<double>::infinity()));
-  return one_of("guard",
-                {cast(zero_where(Op("IsNaN")(probs), probs)), zero_where(nothing_seen, cast(probs)), cast(probs)});
+  Pat kept_again = Op("Where", "guarded").replaced()(any("condition again"), cast(probs), pattern::constant(0));
+  return one_of("guard", {cast(zero_where(Op("IsNaN")(probs), probs)), zero_where(nothing_seen, cast(probs)),
+                          kept_again, zero_where(any("condition again"), cast(probs)), cast(probs)});
 }
 
 bool MaskReader::any_with_batch(const Match& match) {
@@ -117,6 +118,7 @@ std::optional<Outcome> MaskReader::read() {
 
 // A guard against rows whose mask is all -inf says what an Attention does anyway, if it asks the mask that is added.
 std::optional<Outcome> MaskReader::check_guard() const {
+  if (is_hidden_again()) return check_condition_again();
   if (m_.choice("guard") != kGuardedByMask) return std::nullopt;
   const Value* asked = m_["guard mask"];
   std::string last;
@@ -129,6 +131,24 @@ std::optional<Outcome> MaskReader::check_guard() const {
   if (m_.node("guard maximum")->output()->tensor_type().shape != row)
     return m_.refuse("guard maximum", "is not taken over the last axis alone");
   return std::nullopt;
+}
+
+bool MaskReader::is_hidden_again() const {
+  return m_.choice("guard") == kKeptAgain || m_.choice("guard") == kFilledAgain;
+}
+
+// Weights that are 0 where the scores were filled already: only a row that sees nothing tells them from the softmax's.
+std::optional<Outcome> MaskReader::check_condition_again() const {
+  const size_t wanted = m_.choice("guard") == kKeptAgain ? kKept : kFilled;
+  size_t masks = 0;
+  bool same = false;
+  for (const std::string step : kMaskSteps) {
+    if (m_.choice(step + " use") == kUnmasked) continue;
+    ++masks;
+    same = m_.choice(step + " use") == wanted && m_[step] == m_["condition again"];
+  }
+  if (masks == 1 && same) return std::nullopt;
+  return m_.refuse("condition again", "is not the one mask that the scores were filled by");
 }
 
 std::optional<Outcome> MaskReader::read_step(const std::string& step) {
@@ -216,14 +236,15 @@ std::vector<ShownValue> MaskReader::masked() const {
     added = added && (use == kAdded || use == kSubtracted);
     values.push_back({m_.node(step + "ed scores")->output(), ""});
   }
-  const bool excluded = is_condition() && !mean_if_empty();
+  const bool excluded = is_condition() && !std::isfinite(filler_);
   if (!values.empty() && (added || excluded)) values.back().output = "biased";
   return values;
 }
 
 std::vector<ShownValue> weights_of(const Match& match) {
   std::vector<ShownValue> values;
-  const bool guarded_last = match.choice("guard") == kGuardedByMask;
+  const size_t guard = match.choice("guard");
+  const bool guarded_last = guard == kGuardedByMask || guard == kKeptAgain || guard == kFilledAgain;
   for (const char* name :
        {"softmax", guarded_last ? "softmax output cast" : "guarded", guarded_last ? "guarded" : "softmax output cast"})
     if (const Node* n = match.node(name)) values.push_back({n->output(), ""});

@@ -47,7 +47,7 @@ class MaskReader {
   // The scores with each mask.
   std::vector<ShownValue> masked() const;
   // What a row without positions gets: true: the mean (its filler was finite).
-  bool mean_if_empty() const { return is_condition() && std::isfinite(filler_); }
+  bool mean_if_empty() const { return is_condition() && std::isfinite(filler_) && !is_hidden_again(); }
   const std::string& description() const { return description_; }
   // True if some mask has three dimensions or more, of which the first is not 1.
   static bool any_with_batch(const pattern::Match& match);
@@ -57,6 +57,8 @@ class MaskReader {
   std::optional<pattern::Outcome> add(const std::string& step, Value* mask);
   std::optional<pattern::Outcome> keep(const std::string& step, Value* mask);
   std::optional<pattern::Outcome> check_guard() const;
+  bool is_hidden_again() const;
+  std::optional<pattern::Outcome> check_condition_again() const;
   bool is_condition() const { return mask_ && mask_->element_type() == DataType::kBool; }
   std::optional<pattern::Outcome> check_shape(const std::string& step, const Value& mask) const;
 

@@ -1,5 +1,7 @@
 // A softmax written out is a Softmax:  exp(log softmax(x)),  exp(x - log(sum(exp(x)))), and
 // exp(x - max(x)) / sum(exp(x - max(x))); over the rows of a tensor that is folded for it, one over the tensor
+#include <cmath>
+#include <optional>
 #include <string>
 
 #include "passes/passes.h"
@@ -45,6 +47,30 @@ Outcome rewrite_folded(const Match& m, Builder& b) {
   return n->output();
 }
 
+// Whether `v` is the weights of a softmax, in any float type and perhaps with numbers in place of some: never infinite.
+bool are_weights(const Value& v, const Inference& inference, int depth = 0) {
+  constexpr int kMaxDepth = 8;
+  const Node* n = v.producer();
+  if (!n || depth > kMaxDepth) return false;
+  if (n->is("Softmax")) return true;
+  if (n->is("Cast")) return is_float(v.element_type()) && are_weights(*n->input(0), inference, depth + 1);
+  const auto filler = n->is("Where") ? inference.scalar(n->input(1)) : std::nullopt;
+  return filler && std::isfinite(*filler) && are_weights(*n->input(2), inference, depth + 1);
+}
+
+// Where(IsInf(w) and ..., number, x) = x for weights w, as nan_to_num has it
+pattern::Rule infinite_weights() {
+  Pat infinite = Op("IsInf").shared()(any("weights"));
+  Pat condition = Op("And").shared()(one_of("as bool", {Op("Cast").shared()(infinite), infinite}), any());
+  return {"normalize_softmax", Op("Where", "chosen")(condition, any(), any("x")),
+          [](const Match& m, Builder&) -> Outcome {
+            if (!are_weights(*m["weights"], m.inference())) return m.refuse("weights", "may be infinite");
+            if (m["x"]->tensor_type().shape != m["chosen"]->tensor_type().shape || !m["x"]->tensor_type().has_rank())
+              return m.refuse("x", "is broadcast");
+            return m["x"];
+          }};
+}
+
 }  // namespace
 
 namespace rules {
@@ -62,7 +88,8 @@ std::vector<pattern::Rule> softmax_forms() {
   return {{"normalize_softmax", Op("Reshape", "unfolded")(folded, any()), rewrite_folded},
           {"normalize_softmax", of_logarithm, rewrite},
           {"normalize_softmax", quotient, rewrite},
-          {"normalize_softmax", by_logarithm, rewrite}};
+          {"normalize_softmax", by_logarithm, rewrite},
+          infinite_weights()};
 }
 
 }  // namespace rules
