@@ -41,8 +41,37 @@ pattern::Rule factor_of_heads(const std::string& type) {
           }};
 }
 
+// Transpose(x s) = Transpose(x) s, of keys (B H, T, E) and a number s
+pattern::Rule factor_of_keys(const std::string& type) {
+  Pat scaled = Op(type)(Op("Reshape", "keys").shared()(any(), any()), pattern::scalar("factor"));
+  return {"normalize_heads", Op("Transpose").attr("perm", {0, 2, 1})(scaled),
+          [type](const Match& m, Builder& b) -> Outcome {
+            if (m["factor"]->tensor_type().rank() > 1) return m.refuse("factor", "adds axes to the keys");
+            return b.op(type, {b.transpose(m["keys"], {0, 2, 1}), m["factor"]});
+          }};
+}
+
+// (q k^T) s = (q s) k^T, with a constant s for each head or query: learned temperatures
+pattern::Rule factor_of_each_head() {
+  Pat product = Op("MatMul", "scores")(any("query"), any("key"));
+  return {"normalize_head_factor", Op("Mul", "scaled")(product, any("factor")),
+          [](const Match& m, Builder& b) -> Outcome {
+            const Tensor* factor = m["factor"]->constant();
+            const Dims* scores = dims(m["scores"]);
+            if (!factor || factor->count() < 2 || factor->dim(factor->rank() - 1) != 1)
+              return m.refuse("factor", "is no constant of several numbers, each the same for all keys");
+            if (!scores || m["scaled"]->tensor_type().shape != *scores ||
+                m["query"]->tensor_type().rank() != static_cast<int>(scores->size()))
+              return m.refuse("scores", "are broadcast");
+            return b.op("MatMul", {b.op("Mul", {m["query"], m["factor"]}), m["key"]});
+          }};
+}
+
 }  // namespace
 
-std::vector<pattern::Rule> rules::head_forms() { return {factor_of_heads("Mul"), factor_of_heads("Div")}; }
+std::vector<pattern::Rule> rules::head_forms() {
+  return {factor_of_heads("Mul"), factor_of_heads("Div"), factor_of_keys("Mul"), factor_of_keys("Div"),
+          factor_of_each_head()};
+}
 
 }  // namespace attune
