@@ -161,6 +161,7 @@ MaskElement MaskAnalyzer::node(const Node& n, const Dims& at, int depth) {
   if (type == "Transpose") return transposed(n, at, depth);
   if (type == "Slice") return sliced(n, at, depth);
   if (type == "Concat") return concatenated(n, at, depth);
+  if (type == "CumSum") return accumulated(n, at, depth);
   if (type == "Range") return range(n, at, depth);
   if (type == "ConstantOfShape")
     return leaf(n.find<Tensor>("value") ? n.find<Tensor>("value")->to_double().at(0) : 0.0);

@@ -64,6 +64,8 @@ class MaskAnalyzer {
   MaskElement transposed(const Node& n, const Dims& at, int depth);
   MaskElement sliced(const Node& n, const Dims& at, int depth);
   MaskElement concatenated(const Node& n, const Dims& at, int depth);
+  static Dim one_expression(const std::vector<std::pair<Dim, MaskElement>>& parts, const Dim& index);
+  MaskElement accumulated(const Node& n, const Dims& at, int depth);
   // Updates for every element, at the element's own index.
   MaskElement scattered(const Node& n, const Dims& at, int depth);
   MaskElement gathered_nd(const Node& n, const Dims& at, int depth);

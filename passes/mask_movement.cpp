@@ -60,23 +60,52 @@ MaskElement MaskAnalyzer::concatenated(const Node& n, const Dims& at, int depth)
   for (const Value* x : n.inputs()) {
     Dims own = at;
     own[axis] = at[axis] - end;
-    const Dim begin = end;
-    end = end + x->tensor_type().dim(static_cast<int>(axis));
+    const Dim begin = end, size = x->tensor_type().dim(static_cast<int>(axis));
+    if (size.is(1)) own[axis] = 0;
+    end = end + size;
     // A constant index falls into one part.
     if (const auto i = at[axis].constant(), b = begin.constant(), e = end.constant(); i && b && e) {
       if (*i >= *b && *i < *e) return element(x, own, depth);
       continue;
     }
+    // Nor is one that is never in front of this part in an earlier one.
+    const MaskTreePtr inside = not_negative(at[axis] - begin);
+    if (inside && !inside->atom && inside->leaf != 0) parts.clear();
     parts.emplace_back(begin, element(x, own, depth));
-    if (!tree_of(parts.back().second)) return {};
   }
+  if (parts.size() == 1) return parts[0].second;
+  if (const Dim same = one_expression(parts, at[axis]); same.known()) return {same, nullptr};
   if (parts.empty()) return {};
   MaskTreePtr tree = tree_of(parts[0].second);
-  for (size_t i = 1; i < parts.size(); ++i) {
-    const MaskTreePtr inside = not_negative(at[axis] - parts[i].first);
-    tree = combine({inside, tree_of(parts[i].second), tree}, [](const auto& v) { return v[0] != 0 ? v[1] : v[2]; });
+  for (size_t i = 1; tree && i < parts.size(); ++i) {
+    const MaskTreePtr inside = not_negative(at[axis] - parts[i].first), part = tree_of(parts[i].second);
+    if (!inside || !part) return {};
+    tree = combine({inside, part, tree}, [](const auto& v) { return v[0] != 0 ? v[1] : v[2]; });
   }
   return {{}, tree};
+}
+
+// Of parts (first index, element) whose elements the expression of the last one gives, too; those in front of it have
+// one element each.
+Dim MaskAnalyzer::one_expression(const std::vector<std::pair<Dim, MaskElement>>& parts, const Dim& index) {
+  if (parts.empty() || index.as_symbol().empty()) return {};
+  const Dim last = parts.back().second.affine;
+  for (size_t i = 0; i + 1 < parts.size(); ++i) {
+    const Dim& begin = parts[i].first;
+    const Dim next = parts[i + 1].first - begin;
+    if (!next.is(1) || !(last.substitute({{index.as_symbol(), begin}}) == parts[i].second.affine)) return {};
+  }
+  return last;
+}
+
+// Sums of zeros up to an index.
+MaskElement MaskAnalyzer::accumulated(const Node& n, const Dims& at, int depth) {
+  const auto axis = inference_.constant_integers(n.input(1));
+  if (!axis || n.attr_int("reverse", 0) != 0) return {};
+  const auto a = static_cast<size_t>(from_front((*axis)[0], static_cast<int64_t>(at.size())));
+  if (!sizes_.contains(at[a].as_symbol())) return {};
+  const MaskElement x = element(n.input(0), at, depth);
+  return affine_of(x).is(0) ? x : MaskElement{};
 }
 
 MaskElement MaskAnalyzer::scattered(const Node& n, const Dims& at, int depth) {
