@@ -59,6 +59,7 @@ std::shared_ptr<const Plan> Plan::compile(const Model& model, const PlanOptions&
   builder.finish({});
   impl.programs = std::move(state.programs);
   impl.check = std::make_unique<InputCheck>(impl.inputs);
+  impl.index_limits = index_limits(*model.graph);
   return plan;
 }
 

@@ -75,11 +75,14 @@ const std::vector<bool>* Session::Impl::needed(const std::vector<bool>& wanted) 
   return &it->second;
 }
 
-// Checks inputs whose shapes are not those of the run before.
+// Checks inputs whose shapes are not those of the run before, and indices in any.
 void Session::Impl::check(const std::vector<Datum>& inputs) {
   try {
     compare_shapes(inputs);
     if (new_shapes) model.check->check(checked);
+    for (const IndexLimit& l : model.index_limits)
+      if (checked[l.input]->kind() == Datum::Kind::kTensor && checked[l.input]->defined())
+        check_indices(l, model.inputs[l.input].name, checked[l.input]->tensor());
   } catch (...) {
     shapes.clear();  // nothing of a refused run counts as checked
     throw;

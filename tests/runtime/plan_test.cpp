@@ -44,6 +44,48 @@ class Counted {
   Session session_;
 };
 
+// Token ids beyond a table are found before anything runs, and named by the input that holds them.
+TEST(Plan, IndicesBeyondATable) {
+  const char* const kModels[] = {
+      "g (int64[a,b] ids) => (float[a,b,2] y) <float[3,2] t = {1,2,3,4,5,6}> { [node] y = Gather(t, ids) }",
+      "g (int32[a,b] ids) => (float[a,b,2] y) <float[3,2] t = {1,2,3,4,5,6}> { [node] y = Gather(t, ids) }",
+      "g (int32[a,b] ids) => (float[n,2] y) <float[3,2] t = {1,2,3,4,5,6}, int64[1] s = {-1}> {"
+      " wide = Cast<to: int = 7>(ids) flat = Reshape(wide, s) [node] y = Gather(t, flat) }",
+      "g (int64[a,b] ids) => (float[a,b,2] y) <float16[3,2] h = {1,2,3,4,5,6}> {"
+      " t = Cast<to: int = 1>(h) [node] y = Gather(t, ids) }",
+      "g (int64[a,b] ids) => (float[a,b,2] z) <float[9,2] l = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9},"
+      " float[3,2] t = {1,2,3,4,5,6}> { x = Gather(l, ids) [node] y = Gather(t, ids) z = Add(x, y) }"};
+  for (const char* const text : kModels) {
+    Session session(Plan::compile(parse_model(std::string(R"(<ir_version: 10, opset_import: ["" : 18]> )") + text)));
+    const auto run = [&](const std::vector<int64_t>& ids) {
+      Tensor in = Tensor::from<int64_t>({2, 2}, ids);
+      if (std::string_view(text).find("int32") != std::string_view::npos)
+        in = Tensor::from<int32_t>({2, 2}, std::vector<int32_t>(ids.begin(), ids.end()));
+      session.run({{"ids", in}});
+    };
+    const auto message = [](const char* found) {
+      return fmt::format("input 'ids': expected indices below 3, the rows of the table of node 'node' (Gather), got {}",
+                         found);
+    };
+    EXPECT_EQ(error_of([&] { run({0, 1, 2, -3}); }), "no error") << text;
+    EXPECT_EQ(error_of([&] { run({0, 1, 3, 2}); }), message("3 at (1,0)")) << text;
+    EXPECT_EQ(error_of([&] { run({0, -4, 2, 2}); }), message("-4 at (0,1)")) << text;
+    EXPECT_EQ(error_of([&] { run({0, 1, 2, 2}); }), "no error") << text;
+  }
+}
+
+// What is no index of a table's row, or needn't be read, may be any number.
+TEST(Plan, IntegersThatAreNoIndices) {
+  const char* const kModels[] = {
+      "g (int64[a,b] ids) => (float[a,b,2] y) <float[3,2] t = {1,2,3,4,5,6}, int64 most = {2}> {"
+      " small = Min(ids, most) y = Gather(t, small) }",
+      "g (int64[a,b] ids) => (int64[a,b] y) <float[3,2] t = {1,2,3,4,5,6}> { unused = Gather(t, ids) y = Neg(ids) }"};
+  for (const char* const text : kModels) {
+    Session session(Plan::compile(parse_model(std::string(R"(<ir_version: 10, opset_import: ["" : 18]> )") + text)));
+    EXPECT_EQ(error_of([&] { session.run({{"ids", Tensor::from<int64_t>({1, 2}, {7, 1})}}); }), "no error") << text;
+  }
+}
+
 TEST(Plan, ListsAllUnsupportedNodes) {
   const Model model = parse_model(R"(<ir_version: 10, opset_import: ["" : 18, "other" : 1]>
     g (float[n] x, bool c) => (float[n] y) {
