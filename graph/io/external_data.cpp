@@ -57,11 +57,12 @@ const FileBytes& ExternalData::open(const std::string& location) {
     invalid(fmt::format("external data: location '{}' leaves the model's folder", location));
 
   std::error_code error;
-  const fs::path folder = fs::canonical(folder_.empty() ? fs::path(".") : folder_, error);
+  fs::path folder = fs::canonical(folder_.empty() ? fs::path(".") : folder_, error);
   if (error)
     throw Error(Error::Kind::kIo, fmt::format("external data: folder '{}': {}", folder_.string(), error.message()));
   const fs::path file = fs::canonical(folder / relative, error);
   if (error) throw Error(Error::Kind::kIo, fmt::format("external data: '{}': {}", location, error.message()));
+  if (!is_within(file, folder) && !linked_.empty() && is_within(file, linked_)) folder = linked_;
   if (!is_within(file, folder))
     invalid(fmt::format("external data: '{}' is a link out of the model's folder", location));
 

@@ -11,10 +11,12 @@
 namespace attune {
 
 // The external data files of one model, each opened once. A location must lead to a regular file within the model's
-// folder, whatever symbolic links do; a file with hard links must have them all in that folder.
+// folder, whatever symbolic links do; a file with hard links must have them all in that folder. Where the model's file
+// is itself a link, the folder that it leads to counts as well: caches keep files in one folder, and links in another.
 class ExternalData {
  public:
-  explicit ExternalData(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  ExternalData(std::filesystem::path folder, std::filesystem::path linked)
+      : folder_(std::move(folder)), linked_(std::move(linked)) {}
 
   struct Piece {
     const FileBytes* file;
@@ -30,6 +32,7 @@ class ExternalData {
  private:
   const FileBytes& open(const std::string& location);
   std::filesystem::path folder_;
+  std::filesystem::path linked_;  // the folder of the file that the model's name leads to; empty if it is no link
   std::map<std::string, FileBytes> files_;
 };
 

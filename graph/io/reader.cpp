@@ -28,7 +28,15 @@ Proto parse(std::string_view bytes, wire::Message root) {
   return proto;
 }
 
-Model read(const FileBytes& file, const std::filesystem::path& folder, const ReadOptions& options) {
+// The folder of the file that `file` leads to, if it is a symbolic link; else none.
+std::filesystem::path linked_folder(const std::filesystem::path& file) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(file, error)) return {};
+  const auto target = std::filesystem::canonical(file, error);
+  return error ? std::filesystem::path() : target.parent_path();
+}
+
+Model read(const FileBytes& file, ExternalData external, const ReadOptions& options) {
   if (file.bytes.empty()) invalid("it is empty");
   const auto proto = parse<onnx::ModelProto>(file.bytes, wire::Message::kModel);
   if (!proto.has_graph()) invalid("it has no graph: it isn't an ONNX model");
@@ -53,7 +61,7 @@ Model read(const FileBytes& file, const std::filesystem::path& folder, const Rea
   }
   if (model.opset_imports.empty()) invalid("it imports no opset");
 
-  TensorReader tensors(file, folder, options.external_data);
+  TensorReader tensors(file, std::move(external), options.external_data);
   GraphReader graphs(tensors, proto.ir_version() < 4);
   std::set<std::tuple<std::string, std::string, std::string>> functions;
   for (const auto& f : proto.functions()) {
@@ -105,17 +113,19 @@ Datum to_datum(const onnx::SequenceProto& proto, TensorReader& tensors) {
 }  // namespace
 
 Model read_model(const std::filesystem::path& file, const ReadOptions& options) {
-  return within(file.string(), [&] { return read(FileBytes::open(file), file.parent_path(), options); });
+  return within(file.string(), [&] {
+    return read(FileBytes::open(file), {file.parent_path(), linked_folder(file)}, options);
+  });
 }
 
 Model read_model_bytes(std::string_view bytes, const std::filesystem::path& folder, const ReadOptions& options) {
-  return read(FileBytes::of_string(std::string(bytes)), folder, options);
+  return read(FileBytes::of_string(std::string(bytes)), {folder, {}}, options);
 }
 
 Datum read_tensor_file(const std::filesystem::path& file, const ValueType& type) {
   return within(file.string(), [&]() -> Datum {
     const FileBytes bytes = FileBytes::open(file);
-    TensorReader tensors(bytes, file.parent_path(), true);
+    TensorReader tensors(bytes, {file.parent_path(), {}}, true);
     switch (type.kind) {
       case ValueType::Kind::kSequence:
         return to_datum(parse<onnx::SequenceProto>(bytes.bytes, wire::Message::kSequence), tensors);

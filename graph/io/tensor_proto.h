@@ -20,8 +20,8 @@ namespace attune {
 // Reads the tensors of a skeleton (see wire.h) of `file`.
 class TensorReader {
  public:
-  TensorReader(FileBytes file, std::filesystem::path folder, bool external)
-      : file_(std::move(file)), external_(std::move(folder)), read_external_(external) {}
+  TensorReader(FileBytes file, ExternalData external, bool read_external)
+      : file_(std::move(file)), external_(std::move(external)), read_external_(read_external) {}
 
   // A view of the file where the data lies aligned in it, else a copy. Undefined for external data that isn't to
   // be read. Throws Error(kInvalidModel) where data and shape don't agree.

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <filesystem>
 #include <numeric>
+#include <set>
 
 #include "graph/io/onnx_protos.h"
 #include "graph/io/reader.h"
@@ -117,6 +118,32 @@ TEST(ExternalData, LinksWithinTheFolderAreFine) {
   const TemporaryFolder other;
   fs::create_directory_symlink(folder.path(), other / "models");
   EXPECT_EQ(read_model(other / "models/model.onnx").graph->constants().front()->constant()->count(), 4);
+}
+
+// Hugging Face's cache: files in one folder, links to them in another.
+TEST(ExternalData, LinksToTheFolderOfTheLinkedModel) {
+  const TemporaryFolder cache;
+  fs::create_directories(cache / "blobs");
+  fs::create_directories(cache / "snapshots/main");
+  std::ofstream(cache / "blobs/1", std::ios::binary) << model_bytes({{"location", "w.bin"}});
+  std::ofstream(cache / "blobs/2", std::ios::binary) << floats(4);
+  fs::create_symlink("../../blobs/1", cache / "snapshots/main/model.onnx");
+  fs::create_symlink("../../blobs/2", cache / "snapshots/main/w.bin");
+  std::set<fs::path> files;
+  const Model m = read_model(cache / "snapshots/main/model.onnx", {.external_files = &files});
+  EXPECT_EQ(m.graph->constants().front()->constant()->to_double(), (std::vector<double>{0, 1, 2, 3}));
+  EXPECT_EQ(files, (std::set<fs::path>{cache / "snapshots/main/w.bin"}));
+  // Elsewhere, and by a path that climbs, it is refused as ever.
+  const auto refused = [&](const char* message) {
+    EXPECT_THAT(thrown([&] { read_model(cache / "snapshots/main/model.onnx"); }),
+                IsError(Kind::kInvalidModel, message));
+  };
+  fs::rename(cache / "blobs/2", cache / "2");
+  fs::remove(cache / "snapshots/main/w.bin");
+  fs::create_symlink("../../2", cache / "snapshots/main/w.bin");
+  refused("is a link out of the model's folder");
+  std::ofstream(cache / "blobs/1", std::ios::binary) << model_bytes({{"location", "../../blobs/2"}});
+  refused("leaves the model's folder");
 }
 
 TEST(ExternalData, NumbersThatDoNotFit) {
