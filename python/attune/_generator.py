@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict, Unpack
 
+import numpy as np
 import numpy.typing as npt
 
 from attune import _attune
@@ -58,6 +59,22 @@ class GenerationOptions(TypedDict, total=False):
     alignment_heads: Sequence[tuple[int, int]]
 
 
+def _plain(value: object) -> object:
+    """NumPy's numbers and arrays as JSON takes them."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"expected numbers, text, or lists and arrays of them, found {type(value).__name__}")
+
+
+def _to_json(options: Mapping[str, object]) -> str:
+    for name, value in options.items():
+        try:
+            json.dumps(value, default=_plain)
+        except TypeError as error:
+            raise TypeError(f"option {name}: {error}") from None
+    return json.dumps(options, default=_plain)
+
+
 class Generator:
     """Generation from a folder of ONNX files. Calls from several threads take turns; replica() gives another generator over
     the same weights, which works at the same time."""
@@ -80,7 +97,7 @@ class Generator:
         if unknown:
             raise TypeError(f"generate() has no option {', '.join(map(repr, unknown))}")
         with self._turn:
-            return self._generator.generate(dict(inputs), json.dumps(options))
+            return self._generator.generate(dict(inputs), _to_json(options))
 
 
 def load_tokenizer(folder: str | os.PathLike[str], *, target: bool = False) -> _attune.Tokenizer:

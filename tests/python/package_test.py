@@ -340,6 +340,24 @@ def test_every_option_is_one_of_the_library(option):
         generator.generate({"input_ids": np.array([[5]])}, **{option: {"no": "value"}})
 
 
+def test_options_are_numpys_too():
+    generator = attune.Generator(TRANSFORMER)
+    ids = np.array([attune.load_tokenizer(TRANSFORMER).encode(s) for s, _ in held_out()[:1]])
+    plain = {"num_beams": 3, "length_penalty": 0.5, "do_sample": False, "decoder_input_ids": [[7, 8]], "bad_words_ids": [[11], [12, 13]]}
+    arrays = {
+        "num_beams": np.int64(3),
+        "length_penalty": np.float32(0.5),
+        "do_sample": np.bool_(False),
+        "decoder_input_ids": np.array([[7, 8]]),
+        "bad_words_ids": [np.array([11]), (np.int32(12), np.int32(13))],
+    }
+    wanted = generator.generate({"input_ids": ids}, **plain)[0][0].tokens
+    assert generator.generate({"input_ids": ids}, **arrays)[0][0].tokens == wanted
+    assert wanted[1:3] == [7, 8]
+    with pytest.raises(TypeError, match="option bad_words_ids: .*found set"):
+        generator.generate({"input_ids": ids}, bad_words_ids={1})
+
+
 def test_replicas_generate_at_the_same_time():
     generator = attune.Generator(TRANSFORMER, threads=1)
     ids = np.array([attune.load_tokenizer(TRANSFORMER).encode(held_out()[0][0])])
