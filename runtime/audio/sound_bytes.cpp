@@ -27,6 +27,7 @@ class Header {
     if (id == "FORM") return in_chunks("SSND", true, 8);  // an offset and a block size come before the sound
     if (id == "RIFX") return in_chunks("data", true, 0);
     if (id == "RIFF" || id == "RF64") return in_chunks("data", false, 0);
+    if (id == "riff") return in_long_chunks();
     return std::nullopt;
   }
 
@@ -43,6 +44,18 @@ class Header {
         return size < before ? std::nullopt : promised(size - before, begin + before);
       }
       at = begin + size + size % 2;
+    }
+    return std::nullopt;
+  }
+
+  // Wave64: names have 16 bytes, sizes 8 and count their headers, too, and chunks begin at multiples of 8.
+  std::optional<SoundBytes> in_long_chunks() {
+    constexpr uint64_t kFirstChunk = 40, kName = 16, kChunkHeader = 24, kUnknown = uint64_t{1} << 62;
+    for (uint64_t at = kFirstChunk; at + kChunkHeader <= size_;) {
+      const uint64_t size = number(at + kName, 8, false), begin = at + kChunkHeader;
+      if (size < kChunkHeader || size >= kUnknown) return std::nullopt;
+      if (text(at) == "data" && size > kChunkHeader) return SoundBytes{size - kChunkHeader, size_ - begin};
+      at += (size + 7) / 8 * 8;
     }
     return std::nullopt;
   }

@@ -174,6 +174,28 @@ TEST_F(Files, BigEndianFormsTruncated) {
   EXPECT_THAT(error_of(write(aiff.substr(0, aiff.size() - 2))), testing::HasSubstr("holds 6 of the 8 bytes"));
 }
 
+TEST_F(Files, Wave64Truncated) {
+  const auto chunk = [](const std::string& name, const std::string& guid, uint32_t size) {
+    std::string bytes = name + guid;
+    append(bytes, size, 4);
+    append(bytes, 0, 4);
+    return bytes;
+  };
+  const std::string guid("\xf3\xac\xd3\x11\x8c\xd1\x00\xc0\x4f\x8e\xdb\x8a", 12);
+  std::string format;
+  for (const auto& [value, width] : {std::pair{1, 2}, {1, 2}, {16000, 4}, {32000, 4}, {2, 2}, {16, 2}})
+    append(format, static_cast<uint32_t>(value), width);
+  const std::string head = chunk("riff", std::string("\x2e\x91\xcf\x11\xa5\xd6\x28\xdb\x04\xc1\x00\x00", 12), 144) +
+                           "wave" + guid + chunk("fmt ", guid, 40) + format;
+  const std::string note = chunk("junk", guid, 27) + std::string("abc\0\0\0\0\0", 8);
+  const std::string sound = chunk("data", guid, 32) + std::string(8, '\x01');
+  for (const std::string& before : {head, head + note}) {
+    EXPECT_EQ(read_audio(write(before + sound)).samples.size(), 4U);
+    EXPECT_THAT(error_of(write(before + sound.substr(0, sound.size() - 2))),
+                testing::HasSubstr("x.wav: truncated: holds 6 of the 8 bytes"));
+  }
+}
+
 // Sizes that programs write into a pipe, where they can't return to correct them.
 TEST_F(Files, StreamsOfUnknownSize) {
   for (const uint32_t size : {0xFFFFFFFFU, 0x7FFFF000U, 0x80000000U}) {
