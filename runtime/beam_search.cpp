@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -125,6 +126,8 @@ class SourceBeams {
       out.push_back(std::move(f.hypothesis));
       out.back().score = f.score;
     }
+    // As transformers gives what couldn't end.
+    if (out.empty()) out.push_back({beams_[0].tokens, kImpossible, beams_[0].rows, beams_[0].log_probabilities});
     return out;
   }
 
@@ -134,6 +137,10 @@ class SourceBeams {
     for (const Candidate& c : candidates) {
       check_best_score(c.score);
       extended.push_back(extend(c));
+    }
+    if (candidates.empty() || candidates.front().score == -std::numeric_limits<float>::infinity()) {
+      done_ = true;  // the rules leave no token
+      return;
     }
     update_finished(candidates, extended);
     next_beams(candidates, std::move(extended));

@@ -339,6 +339,39 @@ TEST(Search, LengthsBeyondAllBoundsAreCut) {
   EXPECT_EQ(limits.min_length, 5 + kLongestOutput);
 }
 
+// Options that contradict each other: the last token must be the end, and the end is forbidden. Transformers gives the
+// best sequence that there was until then, with this score.
+TEST(BeamSearch, GivesWhatCouldNotEnd) {
+  for (unsigned seed = 0; seed < 5; ++seed) {
+    Markov model(2, 4, seed);
+    GenerationOptions o;
+    o.eos_token_id = {0};
+    o.forced_eos_token_id = {0};
+    o.suppress_tokens = {0};
+    o.max_new_tokens = 3;
+    o.num_beams = 16;
+    const auto found = search(model, {{1}, {1}}, o);
+    ASSERT_EQ(found.size(), 2U);
+    for (size_t source = 0; source < 2; ++source) {
+      Tokens best;
+      double most = -1e30;
+      for (int64_t a = 1; a < 4; ++a)
+        for (int64_t b = 1; b < 4; ++b) {
+          const double sum = log_probability(model.logits(source, {1}), static_cast<size_t>(a)) +
+                             log_probability(model.logits(source, {1, a}), static_cast<size_t>(b));
+          if (sum > most) {
+            most = sum;
+            best = {1, a, b};
+          }
+        }
+      ASSERT_EQ(found[source].size(), 1U);
+      EXPECT_EQ(found[source][0].tokens, best);
+      EXPECT_EQ(found[source][0].rows.size(), 2U);
+      EXPECT_EQ(found[source][0].score, -1e9F);
+    }
+  }
+}
+
 TEST(Search, NothingIsDrawnWhereAllTokensAreSuppressed) {
   for (const int64_t beams : {1, 3}) {
     Markov model(1, 4, 1);
