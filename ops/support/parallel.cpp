@@ -1,6 +1,7 @@
 #include "ops/support/parallel.h"
 
 #include <omp.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <exception>
@@ -17,6 +18,14 @@ namespace {
 
 thread_local Workers* workers = nullptr;
 thread_local bool within_part = false;
+thread_local bool leads = false;  // a team of OpenMP's, which waits for its next work
+
+// A forked process has no copy of the team's threads, and would wait for them forever: what its thread has to do, that
+// thread does alone. Threads that it starts have teams of their own.
+void lead() {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { within_part = within_part || leads; });
+  leads = registered == 0;
+}
 
 // Nothing may be thrown through threads that belong to OpenMP or to a host: the first exception waits for the caller.
 class Task {
@@ -66,7 +75,11 @@ void run_observed(int parts, Task& task) {
 WorkersScope::WorkersScope(Workers& given) : before_(workers) { workers = &given; }
 WorkersScope::~WorkersScope() { workers = before_; }
 
-bool on_host_threads() { return workers || within_part; }
+bool on_host_threads() {
+  if (workers || within_part) return true;
+  lead();  // a library is about to
+  return false;
+}
 
 int parallel_width() {
   if (within_part) return 1;
@@ -86,6 +99,7 @@ void run_parts(int parts, void (*f)(void*, int), void* data) {
 #if defined(__SANITIZE_THREAD__)
     run_observed(parts, task);
 #else
+    if (parts > 1) lead();
 #pragma omp parallel num_threads(parts) if (parts > 1 && !omp_in_parallel())
     for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) task.run(part);
 #endif

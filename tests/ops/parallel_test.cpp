@@ -2,8 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <omp.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <functional>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -33,6 +38,54 @@ std::vector<int> visits(int64_t count, int64_t grain) {
   });
   return visits;
 }
+
+#if !defined(__SANITIZE_THREAD__)  // has threads of its own instead of OpenMP's (see parallel.cpp)
+// OpenMP's threads of this thread while it lives.
+struct ThreadPinning {
+  explicit ThreadPinning(int threads) { omp_set_num_threads(threads); }
+  ~ThreadPinning() { omp_set_num_threads(before); }
+  int before = omp_get_max_threads();
+};
+
+// The status of a forked process that calls `f`, which has 20 s; 0 if `f` gives true.
+int status_in_child(const std::function<bool()>& f) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    _exit(f() ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+// A forked process has none of OpenMP's threads that its parent used, but may use others.
+TEST(Parallel, InAForkedProcess) {
+  const auto works = [] {
+    const std::vector<int> all = visits(1000, 1);
+    return std::all_of(all.begin(), all.end(), [](int n) { return n == 1; });
+  };
+  ThreadPinning two(2);
+  ASSERT_TRUE(works());
+  EXPECT_EQ(status_in_child(works), 0);
+  EXPECT_EQ(status_in_child([] { return parallel_width() == 1; }), 0);
+  EXPECT_EQ(status_in_child([&] {
+              bool wide = false;
+              std::thread([&] {
+                omp_set_num_threads(2);
+                wide = parallel_width() == 2 && works();
+              }).join();
+              return wide;
+            }),
+            0);
+  // A process whose thread hasn't computed yet loses nothing.
+  std::thread([&] {
+    omp_set_num_threads(2);
+    EXPECT_EQ(status_in_child([&] { return parallel_width() == 2 && works(); }), 0);
+  }).join();
+  EXPECT_EQ(parallel_width(), 2);
+}
+#endif
 
 TEST(Parallel, EveryItemOnce) {
   for (const int64_t count : {1, 2, 7, 1000}) EXPECT_THAT(visits(count, 1), Each(1));
