@@ -21,6 +21,7 @@ from attune._attune import (
     Verification,
     VerifiedCase,
 )
+from attune._attune import version as __version__
 from attune._convert import convert
 from attune._diagnosis import diagnose
 from attune._generator import GenerationOptions, Generator, load_tokenizer
@@ -29,6 +30,7 @@ from attune._model import Model, run
 from attune._reference import reference_operators
 
 __all__ = [
+    "__version__",
     "Conversion",
     "ConvertedModel",
     "Diagnosis",

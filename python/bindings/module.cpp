@@ -52,6 +52,7 @@ void bind_error(nb::module_& m) {
 NB_MODULE(_attune, m) {
   using namespace attune::python;
   m.doc() = "attune's C++ library";
+  m.attr("version") = ATTUNE_VERSION;
   bind_error(m);
   bind_convert(m);
   bind_model(m);

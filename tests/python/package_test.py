@@ -4,6 +4,7 @@ import gc
 import inspect
 import json
 import pathlib
+import re
 import threading
 import time
 
@@ -395,6 +396,11 @@ def test_the_plug_ins_are_files():
         assert pathlib.Path(attune.openvino_library()).is_file()
     except FileNotFoundError as error:
         assert "libattune_openvino.so" in str(error)
+
+
+def test_the_package_says_its_version():
+    (version,) = re.findall(r"project\(attune VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
+    assert attune.__version__ == version
 
 
 def test_the_package_is_typed():
