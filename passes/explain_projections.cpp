@@ -47,13 +47,27 @@ bool is_normalized(const Value* v, int depth = 0) {
                                               [&](const Value* x) { return is_normalized(x, depth + 1); });
 }
 
+// The node that puts other rows beside those of `v`, as keys of their own (nn.MultiheadAttention's bias_k and zeros),
+// or heads one after the other; null if there is none.
+const Node* join_of(const Value* v, int depth = 0) {
+  constexpr std::array kMoves{"Reshape", "Transpose", "Cast", "Squeeze", "Unsqueeze", "Mul", "Div"};
+  const Node* n = v ? v->producer() : nullptr;
+  if (!n || depth > kMaxSteps) return nullptr;
+  const int rank = n->output() ? n->output()->tensor_type().rank() : -1;
+  if (n->is("Concat") && rank > 0 && from_front(n->attr_int("axis", 0), rank) != rank - 1) return n;
+  return is_one_of(*n, kMoves) ? join_of(n->input(0), depth + 1) : nullptr;
+}
+
 // What stands between a projection and its Attention at `v`, by its name in the field; empty if it has none.
 std::string between(const Value& v) {
   constexpr const char* kStays =
-      "; queries or keys are {} between their projection and the scores: the Attention takes what comes of it, with "
+      "; queries, keys or values are {} between their projection and the scores: the Attention takes what comes of it, "
+      "with "
       "heads apart, and what stands in front stays there";
   if (is_rotated(&v)) return fmt::format(kStays, "rotated by positions (rotary embedding)");
-  return is_normalized(&v) ? fmt::format(kStays, "normalized") : std::string();
+  if (is_normalized(&v)) return fmt::format(kStays, "normalized");
+  const Node* join = join_of(&v);
+  return join ? fmt::format(kStays, "joined with other rows by " + join->label()) : std::string();
 }
 
 }  // namespace

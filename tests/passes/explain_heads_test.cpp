@@ -92,13 +92,20 @@ TEST(ExplainHeads, WhatStandsBetweenProjectionAndScores) {
       s2 = Mul (turned, sin)
       r = Add (c, s2))";
   const std::string norm = "square = Mul (h, h) sum = ReduceSum <keepdims = 1> (square, last) norm = Sqrt (sum) ";
-  const char *kRotated = "rotated by positions", *kNormalized = "queries or keys are normalized between";
+  const char *kRotated = "rotated by positions", *kNormalized = "values are normalized between",
+             *kJoined = "are joined with other rows by node of 'joined' (Concat) between";
   EXPECT_THAT(reason(rotated + " q = Identity (r)"), HasSubstr(kRotated));
   EXPECT_THAT(reason(rotated + " u, v = Split <axis = -1> (r, halves) q = Concat <axis = -1> (v, u)"),
               testing::Not(HasSubstr(kRotated)));
   EXPECT_THAT(reason(norm + "q = Div (h, norm)"), HasSubstr(kNormalized));
   EXPECT_THAT(reason(norm + "d = Div (h, norm) q = Mul (d, scale)"), HasSubstr(kNormalized));
   EXPECT_THAT(reason("q = LayerNormalization <axis = -1> (h, scale, scale)"), HasSubstr(kNormalized));
+  EXPECT_THAT(reason("joined = Concat <axis = 2> (h, h) q = Identity (joined)"), HasSubstr(kJoined));
+  EXPECT_THAT(reason("joined = Concat <axis = -2> (h, h) d = Cast <to = 1> (joined) q = Mul (d, scale)"),
+              HasSubstr(kJoined));
+  EXPECT_THAT(reason("joined = Concat <axis = -2> (h, h) q = Tanh (joined)"), testing::Not(HasSubstr("joined with")));
+  EXPECT_THAT(reason("u, v = Split <axis = -1> (h, halves) joined = Concat <axis = -1> (v, u) q = Identity (joined)"),
+              testing::Not(HasSubstr("joined with")));
   for (const char* other :
        {"c = Mul (h, cos) n = Abs (h) q = Add (c, n)", "c = Mul (h, cos) n = Abs (h) q = Add (n, c)",
         "q = Add (h, bias)", "c = Mul (h, cos) q = Add (c, bias)", "c = Mul (h, cos) q = Add (bias, c)",
