@@ -1,5 +1,7 @@
 #include "passes/constant_band.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -38,10 +40,11 @@ class Matrix {
 };
 
 bool is_matrix_of_numbers(const Tensor& t) {
-  const bool has_numbers = is_float(t.type()) || is_integer(t.type()) || t.type() == DataType::kBool;
-  return has_numbers && t.rank() >= 2 && t.count() > 0 && t.count() <= kMaxElements &&
-         t.dim(t.rank() - 2) * t.dim(t.rank() - 1) == t.count() &&
-         t.bytes() % static_cast<size_t>(t.count()) == 0;  // no packed type
+  constexpr std::array kTypes = {DataType::kBool,     DataType::kFloat,  DataType::kFloat16,
+                                 DataType::kBFloat16, DataType::kDouble, DataType::kInt32,
+                                 DataType::kInt64,    DataType::kUInt8,  DataType::kInt8};
+  return std::find(kTypes.begin(), kTypes.end(), t.type()) != kTypes.end() && t.rank() >= 2 && t.count() > 0 &&
+         t.count() <= kMaxElements && t.dim(t.rank() - 2) * t.dim(t.rank() - 1) == t.count();
 }
 
 }  // namespace
@@ -56,14 +59,14 @@ std::optional<ConstantBand> constant_band(const Tensor& t) {
     if (!m.same(m.on_diagonal(d), m.on_diagonal(begins.back()))) begins.push_back(d);
     if (begins.size() > 3) return std::nullopt;
   }
-  if (begins.size() < 2) return std::nullopt;
   if (begins.size() == 3 && !m.same(m.on_diagonal(begins[0]), m.on_diagonal(begins[2]))) return std::nullopt;
   for (int64_t row = 1; row < m.rows(); ++row)
     for (int64_t column = 1; column < m.columns(); ++column)
       if (const int64_t place = row * m.columns() + column; !m.same(place, place - m.columns() - 1))
         return std::nullopt;
-  return ConstantBand{begins[1], begins.size() == 3 ? begins[2] - 1 : highest, m.number(m.on_diagonal(begins[1])),
-                      m.number(m.on_diagonal(begins[0]))};
+  const int64_t first = begins.size() == 1 ? lowest : begins[1];
+  return ConstantBand{first, begins.size() == 3 ? begins[2] - 1 : highest, m.number(m.on_diagonal(first)),
+                      m.number(m.on_diagonal(lowest))};
 }
 
 }  // namespace attune

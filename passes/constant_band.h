@@ -15,7 +15,7 @@ struct ConstantBand {
 };
 
 // Of a constant whose last two axes are such a matrix, with all axes in front of them of size 1: a triangle, or a
-// diagonal of some width. Nothing where all its numbers are one, or it is very large.
+// diagonal of some width. Nothing for others, and where it is very large.
 std::optional<ConstantBand> constant_band(const Tensor& t);
 
 }  // namespace attune
