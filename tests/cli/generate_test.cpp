@@ -1,7 +1,6 @@
 // attune generate and attune bench, as programs call them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/io/npy.h"
+#include "tests/support/program.h"
 
 namespace attune {
 namespace {
@@ -26,7 +26,7 @@ struct Result {
 };
 
 Result run(const std::string& arguments) {
-  const std::string command = std::string(ATTUNE_BINARY_DIR) + "/attune " + arguments + " 2>&1";
+  const std::string command = test::quoted(std::string(ATTUNE_BINARY_DIR) + "/attune") + " " + arguments + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   Result result;
   std::array<char, 4096> buffer;
@@ -37,17 +37,12 @@ Result run(const std::string& arguments) {
 
 class Commands : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / ("attune_cli_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  // Names as the shell takes them.
   std::string file(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return (folder_ / name).string();
+    return test::quoted(folder_.write(name, text));
   }
-  std::string model() const { return (kMarian / "optimum_sdpa_op17").string(); }
-  fs::path folder_;
+  std::string model() const { return test::quoted(kMarian / "optimum_sdpa_op17"); }
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(Commands, RequestsGiveWhatHuggingFaceGives) {

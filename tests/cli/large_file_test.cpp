@@ -4,7 +4,7 @@
 
 #include "graph/io/npy.h"
 #include "graph/io/onnx_protos.h"
-#include "tests/support/peak_memory.h"
+#include "tests/support/cost.h"
 #include "tests/support/program.h"
 
 namespace attune {
@@ -88,8 +88,9 @@ Result run(int64_t rows, int64_t id) {
   folder.write("m.onnx", model_bytes(rows));
   write_weights(folder / "w.bin", rows);
   write_npz(folder / "in.npz", {{"ids", Tensor::from<int64_t>({1}, {id})}});
-  const size_t peak = test::peak_of(
-      {"run", folder / "m.onnx", "--inputs", folder / "in.npz", "--output", folder / "out.npz", "--threads", "1"});
+  const size_t peak = test::cost_of({"run", folder / "m.onnx", "--inputs", folder / "in.npz", "--output",
+                                     folder / "out.npz", "--threads", "1"})
+                          .peak;
   return {read_npz(folder / "out.npz").at("y").to_double(), peak};
 }
 
@@ -104,7 +105,7 @@ TEST(LargeFile, OnlyWhatIsTouchedIsResident) {
   expected[0] = kMatrices + 1;  // 2/1 * 3/2 * ... * 33/32
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(large.y.at(i), expected[i], 1e-5 * expected[i]) << i;
 
-  const size_t program = test::peak_of({"--help"});
+  const size_t program = test::cost_of({"--help"}).peak;
   constexpr size_t kTouched = kMatrices * kMatrixBytes;
   EXPECT_LT(large.peak, program + kTouched + kTouched / 10) << "the program alone: " << program;
 }

@@ -53,19 +53,19 @@ TEST(Program, AFullDisk) {
 }
 
 int exit_code(const std::string& arguments) {
-  const int status = std::system((std::string(ATTUNE_BINARY_DIR) + "/attune " + arguments).c_str());
+  const int status = std::system((test::quoted(std::string(ATTUNE_BINARY_DIR) + "/attune") + " " + arguments).c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 TEST(Program, ClosedStreams) {
   const test::TemporaryFolder folder;
-  EXPECT_EQ(exit_code("run " + (folder / "missing.onnx").string() + " 2>&-"), 2);
+  EXPECT_EQ(exit_code("run " + test::quoted(folder / "missing.onnx") + " 2>&-"), 2);
   EXPECT_EQ(exit_code("--help >&- 2>&-"), 2);
   // The file that is written mustn't get the place of standard output, and with it what is printed.
-  const auto model = test::sample("gru_bahdanau/torchscript_op14/encoder.onnx").string();
+  const auto model = test::quoted(test::sample("gru_bahdanau/torchscript_op14/encoder.onnx"));
   const auto report = folder / "report.json";
-  EXPECT_EQ(exit_code("convert " + model + " -o " + (folder / "out.onnx").string() + " --report " + report.string() +
-                      " >&- 2>&-"),
+  EXPECT_EQ(exit_code("convert " + model + " -o " + test::quoted(folder / "out.onnx") + " --report " +
+                      test::quoted(report) + " >&- 2>&-"),
             2);
   EXPECT_TRUE(nlohmann::json::accept(test::read_file(report)));
   EXPECT_EQ(exit_code("inspect " + model + " >&- 2>&-"), 2);

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "graph/io/writer.h"
 #include "runtime/generator.h"
 #include "runtime/profile.h"
+#include "tests/support/temporary_folder.h"
 
 namespace attune {
 namespace {
@@ -91,10 +91,9 @@ TEST_P(CacheType, PlansTakeCachesAsTheyAre) {
 }
 
 TEST_P(CacheType, FoldersGenerate) {
-  const fs::path folder = fs::path(testing::TempDir()) / fmt::format("attune_kv_{}", getpid());
   const TensorMap inputs{{"input_ids", Tensor::from<int64_t>({2, 4}, {55, 108, 22, 77, 53, 147, 111, 61})}};
   for (const bool merged : {false, true}) {
-    fs::create_directories(folder);
+    const test::TemporaryFolder folder;
     std::vector<std::string> files{"encoder_model.onnx"};
     if (merged) files.push_back("decoder_model_merged.onnx");
     if (!merged) files.insert(files.end(), {"decoder_model.onnx", "decoder_with_past_model.onnx"});
@@ -103,7 +102,7 @@ TEST_P(CacheType, FoldersGenerate) {
       write_model(model, folder / f);
     }
     fs::copy(kMarian.parent_path() / "generation_config.json", folder / "generation_config.json");
-    Generator exact = Generator::load(kMarian), narrow = Generator::load(folder);
+    Generator exact = Generator::load(kMarian), narrow = Generator::load(folder.path());
     GenerationOptions options = exact.defaults();
     options.max_new_tokens = 12;
     for (const int beams : {1, 4}) {
@@ -111,7 +110,6 @@ TEST_P(CacheType, FoldersGenerate) {
       const auto expected = exact.generate(inputs, options), got = narrow.generate(inputs, options);
       for (size_t s = 0; s < 2; ++s) EXPECT_EQ(got[s][0].tokens, expected[s][0].tokens) << s << " beams " << beams;
     }
-    fs::remove_all(folder);
   }
 }
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "tests/support/temporary_folder.h"
+#include "tests/support/program.h"
 
 namespace attune {
 namespace {
@@ -13,8 +13,9 @@ namespace {
 std::string decode(const std::string& code) {
   const test::TemporaryFolder folder;
   std::ofstream(folder / "code") << code;
-  const std::string command = std::string(ATTUNE_BINARY_DIR) + "/examples/attune_stream " + ATTUNE_SOURCE_DIR +
-                              "/examples/stream <" + (folder / "code").string() + " >" + (folder / "text").string();
+  const std::string command = test::quoted(std::string(ATTUNE_BINARY_DIR) + "/examples/attune_stream") + " " +
+                              test::quoted(std::string(ATTUNE_SOURCE_DIR) + "/examples/stream") + " <" +
+                              test::quoted(folder / "code") + " >" + test::quoted(folder / "text");
   EXPECT_EQ(std::system(command.c_str()), 0);
   return test::read_file(folder / "text");
 }

@@ -10,6 +10,7 @@
 #include "convert/convert.h"
 #include "runtime/generator.h"
 #include "runtime/text/tokenizer.h"
+#include "tests/support/temporary_folder.h"
 
 namespace attune {
 namespace {
@@ -87,12 +88,10 @@ class DemoModel : public testing::TestWithParam<std::string> {};
 
 // The converted folder, made once for all tests of a model.
 fs::path converted(const std::string& model, Conversion* result = nullptr) {
+  static const test::TemporaryFolder folder;
   static std::map<std::string, Conversion> done;
-  const fs::path out = fs::path(ATTUNE_BINARY_DIR) / "tests" / ("demo-" + model);
-  if (!done.contains(model)) {
-    fs::remove_all(out);
-    done[model] = convert(kExample / "models" / model, out, {});
-  }
+  const fs::path out = folder / model;
+  if (!done.contains(model)) done[model] = convert(kExample / "models" / model, out, {});
   if (result) *result = done[model];
   return out;
 }

@@ -9,6 +9,7 @@
 
 #include "graph/error.h"
 #include "runtime/picture/text_width.h"
+#include "tests/support/temporary_folder.h"
 
 namespace attune {
 namespace {
@@ -71,17 +72,13 @@ TEST(AlignmentHtml, ATokenCannotEndTheScript) {
 }
 
 TEST(WriteAlignment, GoesByTheExtensionAndLeavesNothingHalf) {
-  const auto folder = std::filesystem::temp_directory_path() / "attune_alignment_test";
-  std::filesystem::create_directories(folder);
+  const test::TemporaryFolder folder;
   write_alignment(sample(), folder / "a.svg");
   std::ifstream in(folder / "a.svg");
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), alignment_svg(sample(), 0));
   EXPECT_THROW(write_alignment(sample(), folder / "a.bmp"), Error);
   EXPECT_THROW(write_alignment(sample(), folder / "none" / "a.svg"), Error);
-  size_t files = 0;
-  for ([[maybe_unused]] const auto& f : std::filesystem::directory_iterator(folder)) ++files;
-  EXPECT_EQ(files, 1U);
-  std::filesystem::remove_all(folder);
+  EXPECT_EQ(folder.entries(), 1U);
 }
 
 TEST(Alignment, RefusesASizeThatDoesNotFit) {

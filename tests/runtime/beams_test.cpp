@@ -1,13 +1,13 @@
 // Beams of real exports with fused attentions: they share the memory of their source, and their caches aren't copied.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "graph/io/reader.h"
 #include "graph/io/writer.h"
 #include "passes/pass.h"
 #include "runtime/decoder.h"
 #include "tests/support/recorded_generation.h"
+#include "tests/support/temporary_folder.h"
 
 namespace attune {
 namespace {
@@ -60,8 +60,7 @@ TEST_P(FusedBeams, ReadSharedMemoriesAndReorderedCachesWhereTheyLie) {
 }
 
 TEST_P(FusedBeams, GiveHuggingFacesTokensAndScores) {
-  const fs::path folder = fs::path(testing::TempDir()) / fmt::format("attune_beams_{}_{}", getpid(), GetParam());
-  fs::create_directories(folder);
+  const test::TemporaryFolder folder;
   std::vector<std::string> files = layout().decoders;
   files.push_back("encoder_model");
   for (const std::string& f : files) {
@@ -70,8 +69,7 @@ TEST_P(FusedBeams, GiveHuggingFacesTokensAndScores) {
   }
   const fs::path family = source().parent_path();
   fs::copy(family / "generation_config.json", folder / "generation_config.json");
-  const auto outcome = test::run_recorded_generation(family, folder);
-  fs::remove_all(folder);
+  const auto outcome = test::run_recorded_generation(family, folder.path());
   EXPECT_GT(outcome.runs, 0U);
   EXPECT_THAT(outcome.differences, testing::IsEmpty());
 }

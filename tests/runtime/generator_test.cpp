@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <array>
 #include <thread>
@@ -11,6 +10,7 @@
 #include "graph/io/writer.h"
 #include "passes/pass.h"
 #include "tests/support/recorded_generation.h"
+#include "tests/support/temporary_folder.h"
 
 namespace attune {
 namespace {
@@ -63,21 +63,17 @@ const Tokens kShort{55, 108, 22, 77}, kLong{53, 147, 111, 61, 27, 124, 66, 95, 9
 class AnyLayout : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / (GetParam() ? "attune_merged" : "attune_two");
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
     const std::vector<std::string> files =
         GetParam() ? std::vector<std::string>{"encoder_model", "decoder_model_merged"}
                    : std::vector<std::string>{"encoder_model", "decoder_model", "decoder_with_past_model"};
-    for (const auto& f : files) fs::copy(kMarian / (f + ".onnx"), folder_ / (f + ".onnx"));
+    for (const auto& f : files) fs::copy(kMarian / (f + ".onnx"), folder_.path() / (f + ".onnx"));
     fs::copy(kModels / "marian/generation_config.json", folder_ / "generation_config.json");
   }
-  void TearDown() override { fs::remove_all(folder_); }
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_P(AnyLayout, SameTokensAloneAndPaddedAndInCompany) {
-  Generator generator = Generator::load(folder_);
+  Generator generator = Generator::load(folder_.path());
   for (const int64_t beams : {1, 4}) {
     SCOPED_TRACE(beams);
     GenerationOptions options = generator.defaults();
@@ -97,7 +93,7 @@ TEST_P(AnyLayout, SameTokensAloneAndPaddedAndInCompany) {
 }
 
 TEST_P(AnyLayout, OneTokenSource) {
-  Generator generator = Generator::load(folder_);
+  Generator generator = Generator::load(folder_.path());
   GenerationOptions options = generator.defaults();
   options.max_new_tokens = 5;
   options.num_beams = 2;
@@ -105,7 +101,7 @@ TEST_P(AnyLayout, OneTokenSource) {
 }
 
 TEST_P(AnyLayout, PromptsOfSeveralTokens) {
-  Generator generator = Generator::load(folder_);
+  Generator generator = Generator::load(folder_.path());
   GenerationOptions options = generator.defaults();
   options.max_new_tokens = 10;
   options.min_new_tokens = 10;
@@ -180,27 +176,23 @@ TEST(Generator, SamplesDependOnTheSeedAndNotOnTheBatch) {
 class FusedMarian : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    folder_ = new fs::path(fs::path(testing::TempDir()) / fmt::format("attune_fused_{}", getpid()));
-    fs::create_directories(*folder_);
+    folder_ = new test::TemporaryFolder;
     for (const auto& entry : fs::directory_iterator(kMarian)) {
       if (entry.path().extension() != ".onnx" || entry.path().stem() == "decoder_model_merged") continue;
       Model model = read_model(entry.path());
       Report report;
       optimize(model, report);
-      write_model(model, *folder_ / entry.path().filename());
+      write_model(model, folder_->path() / entry.path().filename());
     }
     fs::copy(kModels / "marian/generation_config.json", *folder_ / "generation_config.json");
   }
-  static void TearDownTestSuite() {
-    fs::remove_all(*folder_);
-    delete folder_;
-  }
-  static fs::path* folder_;
+  static void TearDownTestSuite() { delete folder_; }
+  static test::TemporaryFolder* folder_;
 };
-fs::path* FusedMarian::folder_ = nullptr;
+test::TemporaryFolder* FusedMarian::folder_ = nullptr;
 
 TEST_F(FusedMarian, GivesHuggingFacesTokensAndScores) {
-  const auto outcome = test::run_recorded_generation(kModels / "marian", *folder_);
+  const auto outcome = test::run_recorded_generation(kModels / "marian", folder_->path());
   EXPECT_GT(outcome.runs, 0U);
   EXPECT_THAT(outcome.differences, testing::IsEmpty());
 }
@@ -208,7 +200,7 @@ TEST_F(FusedMarian, GivesHuggingFacesTokensAndScores) {
 TEST_F(FusedMarian, AlignmentsFollowTheWinningBeam) {
   GeneratorOptions load;
   load.alignments = true;
-  Generator generator = Generator::load(*folder_, load);
+  Generator generator = Generator::load(folder_->path(), load);
   const TensorMap inputs = source({padded(kShort, 11, 159), kLong}, {padded(Tokens(4, 1), 11, 0), Tokens(11, 1)});
   GenerationOptions options = generator.defaults();
   options.num_beams = 4;
@@ -269,9 +261,8 @@ TEST(Generator, SaysWhatIsMissing) {
 }
 
 TEST(Generator, FolderWithoutModels) {
-  const auto folder = fs::path(testing::TempDir()) / "attune_empty";
-  fs::create_directories(folder);
-  EXPECT_THROW(Generator::load(folder), Error);
+  const test::TemporaryFolder folder;
+  EXPECT_THROW(Generator::load(folder.path()), Error);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/support/temporary_folder.h"
+
 namespace attune {
 namespace {
 
@@ -13,11 +15,7 @@ namespace fs = std::filesystem;
 
 class PanelCacheTest : public testing::Test {
  protected:
-  PanelCacheTest() {
-    fs::create_directories(folder_);
-    std::ofstream(model_) << "a model";
-  }
-  ~PanelCacheTest() override { fs::remove_all(folder_); }
+  PanelCacheTest() { std::ofstream(model_) << "a model"; }
 
   PanelCache open(const std::string& options = "") const { return {file_, {model_}, options}; }
   // Asks for the weights; counts how often they were packed anew.
@@ -40,8 +38,8 @@ class PanelCacheTest : public testing::Test {
   }
   void write(const std::string& bytes) const { std::ofstream(file_, std::ios::binary) << bytes; }
 
-  fs::path folder_ = fs::path(testing::TempDir()) / "panel_cache_test", model_ = folder_ / "model.onnx",
-           file_ = folder_ / "weights.panels";
+  const test::TemporaryFolder folder_;
+  const fs::path model_ = folder_ / "model.onnx", file_ = folder_ / "weights.panels";
   int packed_ = 0;
 };
 

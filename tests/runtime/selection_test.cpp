@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -16,6 +15,7 @@
 #include "runtime/profile.h"
 #include "runtime/session.h"
 #include "runtime/token_rules.h"
+#include "tests/support/temporary_folder.h"
 
 namespace attune {
 namespace {
@@ -34,8 +34,7 @@ size_t calls(const Profile& profile, std::string_view op) {
 
 class Selecting : public testing::Test {
  protected:
-  Selecting() : folder_(fs::path(testing::TempDir()) / fmt::format("attune_selecting_{}", getpid())) {
-    fs::create_directories(folder_);
+  Selecting() {
     for (const char* file : {"encoder_model.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"}) {
       Model model = read_model(kMarian / file);
       Report report;
@@ -44,15 +43,14 @@ class Selecting : public testing::Test {
     }
     fs::copy(kMarian.parent_path() / "generation_config.json", folder_ / "generation_config.json");
   }
-  ~Selecting() override { fs::remove_all(folder_); }
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(Selecting, GivesTheTokensOfTheStoredScores) {
   Profile profile;
   GeneratorOptions load;
   load.session.profile = &profile;
-  Generator generator = Generator::load(folder_, load);
+  Generator generator = Generator::load(folder_.path(), load);
   const TensorMap inputs{{"input_ids", Tensor::from<int64_t>({2, 4}, {55, 108, 22, 77, 53, 147, 111, 61})}};
   GenerationOptions options = generator.defaults();
   options.max_new_tokens = 12;

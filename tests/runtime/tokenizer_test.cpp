@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -53,8 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, AgainstTheOriginal,
                          [](const auto& info) { return info.param; });
 
 TEST(SentencePiece, TakesIdsFromAVocabularyAndEndsWithTheEnd) {
-  const auto folder = std::filesystem::temp_directory_path() / "attune_tokenizer_test";
-  std::filesystem::create_directories(folder);
+  const test::TemporaryFolder folder;
   const auto plain = load_sentencepiece(kFixtures / "sentencepiece.spm", {}, 2);
   const auto ids = plain->encode("hello");
   EXPECT_EQ(ids.back(), 2);
@@ -64,7 +63,6 @@ TEST(SentencePiece, TakesIdsFromAVocabularyAndEndsWithTheEnd) {
   EXPECT_EQ(mapped->decode(std::vector<int64_t>{7, 0}), "hello");
   EXPECT_EQ(mapped->piece(7), " hello");
   EXPECT_EQ(mapped->piece(99), "<99>");
-  std::filesystem::remove_all(folder);
 }
 
 // Ids as of transformers' M2M100Tokenizer with these files.
@@ -111,15 +109,14 @@ TEST(TokenizerJson, CharactersOfRareCategories) {
 }
 
 TEST(TokenizerFiles, BadOnesAreErrorsThatNameTheFile) {
-  const auto folder = std::filesystem::temp_directory_path() / "attune_bad_tokenizer_test";
-  std::filesystem::create_directories(folder);
+  const test::TemporaryFolder folder;
   for (const char* text :
        {"", "{", "[]", R"({"model": 3})", R"({"model": {"type": "BPE", "vocab": {}, "merges": ["a b"]}})",
         R"({"model": {"type": "Magic"}})",
         R"({"normalizer": {"type": "Magic"}, "model": {"type": "WordLevel", "vocab": {}}})"}) {
     std::ofstream(folder / "tokenizer.json") << text;
     try {
-      find_tokenizers(folder, -1);
+      find_tokenizers(folder.path(), -1);
       ADD_FAILURE() << text;
     } catch (const Error& e) {
       EXPECT_NE(std::string(e.what()).find("tokenizer.json"), std::string::npos) << e.what();
@@ -127,18 +124,17 @@ TEST(TokenizerFiles, BadOnesAreErrorsThatNameTheFile) {
   }
   std::ofstream(folder / "tokenizer.json")
       << R"({"model": {"type": "WordLevel", "vocab": {"a": 0, "b": "1"}, "unk_token": "a"}})";
-  EXPECT_THAT([&] { find_tokenizers(folder, -1); },
+  EXPECT_THAT([&] { find_tokenizers(folder.path(), -1); },
               testing::ThrowsMessage<Error>(
                   testing::EndsWith("tokenizer.json: (/model/vocab/b) type must be number, but is string")));
   std::ofstream(folder / "tokenizer.json")
       << R"({"normalizer": {"type": 3}, "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}})";
-  EXPECT_THAT([&] { find_tokenizers(folder, -1); },
+  EXPECT_THAT([&] { find_tokenizers(folder.path(), -1); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("(/normalizer/type)")));
   std::filesystem::remove(folder / "tokenizer.json");
-  EXPECT_EQ(find_tokenizers(folder, -1).source, nullptr);
+  EXPECT_EQ(find_tokenizers(folder.path(), -1).source, nullptr);
   std::ofstream(folder / "source.spm") << "not a model";
-  EXPECT_THROW(find_tokenizers(folder, -1), Error);
-  std::filesystem::remove_all(folder);
+  EXPECT_THROW(find_tokenizers(folder.path(), -1), Error);
 }
 
 TEST(TokenizerJson, AnAddedTokenThatNormalisesToNothingIsNowhere) {
@@ -323,7 +319,8 @@ TEST(TokenizerJson, EmptyMarksStandNowhere) {
   }
 }
 
-// Time and memory of a heap: twenty thousand letters took half a second, and a million would take minutes.
+// Time (the processor's: the machine may be busy) and memory of a heap: twenty thousand letters took half a second, and
+// a million would take minutes.
 TEST(TokenizerJson, LongWordsAreMergedInTime) {
   const test::TemporaryFolder folder;
   std::ofstream(folder.path() / "tokenizer.json") << R"({"model": {"type": "BPE", "merges": ["a b", "ab a", "b a"],
@@ -332,9 +329,9 @@ TEST(TokenizerJson, LongWordsAreMergedInTime) {
   constexpr size_t kPairs = 500000;
   std::string word;
   for (size_t i = 0; i < kPairs; ++i) word += "ab";
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   EXPECT_EQ(tokenizer->encode(word), std::vector<int64_t>(kPairs, 2));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_LT(std::clock() - start, 20 * CLOCKS_PER_SEC);
   EXPECT_EQ(tokenizer->encode("ababaab"), (std::vector<int64_t>{2, 3, 2}));
 }
 

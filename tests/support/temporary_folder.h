@@ -1,23 +1,22 @@
-// A folder that a test writes to, removed afterwards.
+// A folder that a test writes to, of its own, removed afterwards.
 #pragma once
 
-#include <unistd.h>
-
-#include <atomic>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace attune::test {
 
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    static std::atomic<int> counter{0};
-    path_ = std::filesystem::temp_directory_path() /
-            ("attune-test-" + std::to_string(::getpid()) + "-" + std::to_string(counter++));
-    std::filesystem::create_directories(path_);
+    std::string name = std::filesystem::temp_directory_path() / "attune-test-XXXXXX";
+    if (!::mkdtemp(name.data())) throw std::system_error(errno, std::generic_category(), name);
+    path_ = name;
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

@@ -1,4 +1,4 @@
-// How much memory the attune program takes.
+// How much memory and time the attune program takes.
 #pragma once
 
 #include <fcntl.h>
@@ -14,8 +14,21 @@ extern char** environ;
 
 namespace attune::test {
 
-// Runs the program and gives the most memory that it had resident, in bytes.
-inline size_t peak_of(const std::vector<std::string>& arguments) {
+// The processor's seconds of a process, in which waiting for other processes isn't counted.
+inline double seconds_of(const rusage& usage) {
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+struct Cost {
+  size_t peak;  // the most memory that was resident, in bytes
+  double seconds;
+};
+
+// Runs the program.
+inline Cost cost_of(const std::vector<std::string>& arguments) {
   std::string program = std::string(ATTUNE_BINARY_DIR) + "/attune";
   std::vector<std::string> words = arguments;
   std::vector<char*> argv{program.data()};
@@ -31,7 +44,7 @@ inline size_t peak_of(const std::vector<std::string>& arguments) {
   struct rusage usage {};
   ::wait4(child, &status, 0, &usage);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  return static_cast<size_t>(usage.ru_maxrss) * 1024;
+  return {static_cast<size_t>(usage.ru_maxrss) * 1024, seconds_of(usage)};
 }
 
 }  // namespace attune::test
