@@ -59,7 +59,7 @@ void convert(const Tensor& t, std::vector<Out>& out) {
     if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
       out[i] = static_cast<Out>(static_cast<float>(p[i]));
     } else {
-      out[i] = static_cast<Out>(p[i]);
+      out[i] = static_cast<Out>(p[i]);  // NOLINT(bugprone-signed-char-misuse): bytes are numbers
     }
   }
 }

@@ -37,7 +37,7 @@ class BlockedAttention {
     // Heads are packed by the thread that attends to them: the others needn't wait for it, and it finds them in its
     // cache. Not large ones, so that all threads are done at about the same time.
     constexpr double kSmallHead = 2147483648;
-    by_heads_ = !shows_mean(p_) && head <= kSmallHead && (packs_ % threads_ == 0 || packs_ >= 8 * threads_);
+    by_heads_ = !shows_mean(p_) && head <= kSmallHead && (packs_ % threads_ == 0 || packs_ >= int64_t{8} * threads_);
   }
 
   void run(BufferPool* pool) {
