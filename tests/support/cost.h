@@ -6,11 +6,10 @@
 #include <spawn.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
-
-extern char** environ;
 
 namespace attune::test {
 
