@@ -171,6 +171,7 @@ Session& Session::operator=(Session&&) noexcept = default;
 const Plan& Session::plan() const { return *impl_->plan; }
 BufferPool& Session::pool() { return impl_->pool; }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): its data are moved
 TensorMap Session::run(TensorMap inputs, const std::vector<std::string>& wanted) {
   auto& in = impl_->positional_inputs;
   auto& out = impl_->positional_outputs;
@@ -201,6 +202,7 @@ void Session::run(std::vector<Datum>& inputs, std::vector<Datum>& outputs, const
   impl_->run(inputs, outputs, wanted);
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): its data are moved
 void Session::fix(TensorMap inputs) {
   Frame& frame = impl_->executor.frame(impl_->program());
   for (auto& [name, datum] : inputs) {

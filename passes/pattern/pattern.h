@@ -110,7 +110,7 @@ class Op {
 
 // `op` around `inner` (its first operand; `rest` are the others), or `inner` alone. Match::node(capture of op) tells.
 template <class... P>
-Pat optional(Op op, const Pat& inner, P... rest) {
+Pat optional(Op op, const Pat& inner, P... rest) {  // NOLINT(performance-unnecessary-value-param): op is moved
   return one_of({}, {std::move(op)(inner, rest...), inner});
 }
 
