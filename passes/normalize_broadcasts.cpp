@@ -128,13 +128,15 @@ pattern::Rule concatenated() {
           }};
 }
 
+bool is_bias(const Value* v) { return is_weight(v) || dims(v)->size() <= 1; }
+
 // (query + keys) + bias  =  query + (keys + bias)
 pattern::Rule bias_of_sum() {
   return {"normalize_bias", Op("Add")(Op("Add", "sum")(any("left"), any("right")), any("bias")),
           [](const Match& m, Builder& b) -> Outcome {
             const Dims *left = dims(m["left"]), *right = dims(m["right"]), *bias = dims(m["bias"]);
             if (!bias || bias->size() > 1) return m.refuse("bias", "is not a vector");
-            if (!left || !right || is_weight(m["left"]) || is_weight(m["right"]) || (*left == *right))
+            if (!left || !right || is_bias(m["left"]) || is_bias(m["right"]) || (*left == *right))
               return m.refuse("sum", "is not one of a row and a matrix");
             if (has_shape_of(m["right"], m["sum"]))
               return b.op("Add", {m["left"], b.op("Add", {m["right"], m["bias"]})});

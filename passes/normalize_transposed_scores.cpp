@@ -89,12 +89,23 @@ Value* in_order(Builder& b, Value* v, const Axes& perm) {
   return b.op(n->type(), std::move(operands), n->attributes());
 }
 
+// Whether `v` is the left factor of a product, perhaps in another type.
+bool feeds_product(const Value& v) {
+  return std::any_of(v.uses().begin(), v.uses().end(), [](const Use& u) {
+    return u.index == 0 && (u.node->is("MatMul") || (u.node->is("Cast") && feeds_product(*u.node->output())));
+  });
+}
+
 Outcome rewrite(const Match& m, Builder& b) {
   const Axes perm = m.node("moved")->attr_ints("perm");
   const Node& softmax = *m.node("softmax");
   Value* scores = m["scores"];
   if (perm.size() < 3 || !is_product(*scores, perm))
     return m.refuse("scores", "are no product that can be computed in the order of axes that the values want");
+  // Only one of two orders can be the one in which they are computed.
+  const bool shared = softmax.output()->uses().size() > 1 || softmax.output()->is_graph_output();
+  if (shared && (!feeds_product(*m.root()) || feeds_product(*softmax.output())))
+    return m.refuse("softmax", "is also wanted in the order that it has");
   const int64_t axis = from_front(softmax.attr_int("axis", -1), static_cast<int64_t>(perm.size()));
   const auto now = std::find(perm.begin(), perm.end(), axis) - perm.begin();
   Node* n = b.node("", "Softmax", {in_order(b, scores, perm)}, 1, {{"axis", static_cast<int64_t>(now)}});
@@ -103,8 +114,7 @@ Outcome rewrite(const Match& m, Builder& b) {
   for (size_t i = 0; i < perm.size(); ++i) back[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
   const Node* cast = m.node("cast");
   Outcome outcome(cast ? b.op("Cast", {n->output()}, cast->attributes()) : n->output());
-  if (softmax.output()->uses().size() > 1 || softmax.output()->is_graph_output())
-    outcome.also(softmax.output(), b.transpose(n->output(), back));
+  if (shared) outcome.also(softmax.output(), b.transpose(n->output(), back));
   return outcome;
 }
 

@@ -118,6 +118,9 @@ void optimize(Model& model, Report& report, const PassOptions& options) {
         within([&] { return "pass " + std::string(pass.name); }, [&] { return pass.run(context); });
   if (!model.opset_imports.contains("ai.attune")) model.opset_imports["ai.attune"] = 1;
   model.graph->sort();
+  model.graph->verify();
+  for (const std::string& rule : report.endless_rules)
+    report.notes.push_back(fmt::format("rule {} was stopped: it matches what it gives (a mistake of attune)", rule));
   restore_sizes(model.graph->outputs(), outputs);
   note_fixed_sizes(model.graph->inputs(), inputs, "input", report);
   note_fixed_sizes(model.graph->outputs(), outputs, "output", report);

@@ -27,6 +27,7 @@ struct Report {
   std::vector<Rewrite> rewrites;
   std::vector<NearMiss> near_misses;          // one per anchor left in the model
   std::map<std::string, size_t> pass_counts;  // changes by pass
+  std::vector<std::string> endless_rules;     // names of rules that were stopped: they match what they give
   std::vector<std::string> notes;             // "input 'x': dimension 0 was 'batch', is 1"
 };
 

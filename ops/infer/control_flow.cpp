@@ -16,10 +16,16 @@ Graph& body_of(const NodeInference& n, std::string_view attribute) {
   return **body;
 }
 
-// What holds for both. Sizes that differ are unknown.
+// What holds for both. Sizes that differ are unknown. What may be missing in one may be missing.
 ValueType common_type(const NodeInference& n, const ValueType& a, const ValueType& b) {
   if (a.kind == ValueType::Kind::kUnknown) return b;
   if (b.kind == ValueType::Kind::kUnknown) return a;
+  const auto is_optional_of = [](const ValueType& x, const ValueType& y) {
+    return x.kind == ValueType::Kind::kOptional && x.element && x.element->kind == y.kind;
+  };
+  if (is_optional_of(a, b))
+    return {a.kind, {}, std::make_shared<const ValueType>(common_type(n, *a.element, b)), a.key};
+  if (is_optional_of(b, a)) return common_type(n, b, a);
   const DataType x = a.tensor.element, y = b.tensor.element;
   const bool agree =
       a.kind == b.kind && a.key == b.key && (x == y || x == DataType::kUndefined || y == DataType::kUndefined);

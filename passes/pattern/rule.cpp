@@ -49,20 +49,28 @@ std::unordered_set<const Node*> erase_dead(Node* node) {
   return gone;
 }
 
-bool has_other_rank(const Value& from, const Value& to) {
+bool differ(const Dim& a, const Dim& b) { return a.constant() && b.constant() && !(a == b); }
+
+bool has_other_shape(const Value& from, const Value& to) {
   const TensorType &was = from.tensor_type(), &is = to.tensor_type();
-  return was.has_rank() && is.has_rank() && was.rank() != is.rank();
+  if (!was.has_rank() || !is.has_rank()) return false;
+  for (int axis = 0; axis < std::min(was.rank(), is.rank()); ++axis)
+    if (differ(was.dim(axis), is.dim(axis))) return true;
+  return was.rank() != is.rank();
 }
 
-// A constant of one element may have more axes than what it is combined with, and so does the result then; patterns
-// don't look at them.
+// A constant of one number may have more axes, or more elements, than what it is combined with, and so does the result
+// then; patterns don't look at them.
 Outcome rewritten(const Rule& rule, const Match& m, Builder& builder, const Value& root) {
   Outcome outcome = rule.rewrite(m, builder);
   if (!outcome.root) return outcome;
-  bool widened = has_other_rank(root, *outcome.root);
-  for (const auto& [from, to] : outcome.others) widened = widened || has_other_rank(*from, *to);
-  return widened ? m.refuse("result", "a constant of one element gives it more axes") : outcome;
+  bool widened = has_other_shape(root, *outcome.root);
+  for (const auto& [from, to] : outcome.others) widened = widened || has_other_shape(*from, *to);
+  return widened ? m.refuse("result", "a constant of one number gives it more axes or elements") : outcome;
 }
+
+// More than the longest chain along which rewrites move. Rules that match what they give must not run for ever.
+constexpr int kMaxRounds = 1000;
 
 class Rewriter {
  public:
@@ -72,8 +80,9 @@ class Rewriter {
   }
 
   size_t run() {
-    while (context_.may_rewrite() && round(*context_.model.graph)) {
-    }
+    int rounds = 0;
+    while (rounds < kMaxRounds && context_.may_rewrite() && round(*context_.model.graph)) ++rounds;
+    if (rounds == kMaxRounds) context_.report.endless_rules.push_back(context_.report.rewrites.back().rule);
     context_.model.graph->erase_unused();
     return rewrites_;
   }

@@ -69,8 +69,9 @@ struct Rule {
   std::function<bool(const Node&)> is_left = nullptr;
 };
 
-// Applies the rules to the model's graph and all bodies until none matches any more. Rules of a list are tried in order
-// at each node. Rewrites are recorded in the context's report, and stop where max_rewrites does. Gives their number.
+// Applies the rules to the model's graph and all bodies until none matches any more, at most 1000 times (its report
+// names the rule then). Rules of a list are tried in order at each node. Rewrites are recorded in the context's report,
+// and stop where max_rewrites does. Gives their number.
 size_t apply_rules(std::span<const Rule> rules, PassContext& context);
 
 // One near miss for each anchor of `rules` that is left in the model: of the rule that came furthest.

@@ -1,5 +1,6 @@
 // Runs ONNX's node tests and compares what passes with the list of what must.
-//   attune_conformance LIST FOLDER [--update] [--failures]
+//   attune_conformance LIST FOLDER [--rewritten] [--update] [--failures]
+// --rewritten: passes rewrite each model before it runs.
 // A listed test that fails is a failure; so is one that passes and isn't listed (but for random numbers, which may pass
 // by chance). --update writes the list;
 // --failures prints why each other test fails.
@@ -15,6 +16,7 @@
 
 #include "graph/io/reader.h"
 #include "ops/op.h"
+#include "passes/pass.h"
 #include "runtime/test_data.h"
 
 namespace {
@@ -33,9 +35,15 @@ Names read_list(const fs::path& file) {
 }
 
 // Why the test in `folder` fails; empty if it passes.
-std::string failure(const fs::path& folder) {
+std::string failure(const fs::path& folder, bool rewritten) {
   try {
-    for (const auto& output : attune::run_test_data(attune::read_model(folder / "model.onnx"), folder))
+    attune::Model model = attune::read_model(folder / "model.onnx");
+    if (rewritten) {
+      attune::Report report;
+      attune::optimize(model, report);
+      if (!report.endless_rules.empty()) return "endless rule " + report.endless_rules.front();
+    }
+    for (const auto& output : attune::run_test_data(model, folder))
       if (!output.comparison.equal())
         return fmt::format("output '{}': {}", output.output, output.comparison.difference);
     return {};
@@ -59,10 +67,11 @@ bool is_random(const fs::path& folder) {
   return random;
 }
 
-std::map<std::string, std::string> run_all(const fs::path& root) {
+std::map<std::string, std::string> run_all(const fs::path& root, bool rewritten) {
   std::map<std::string, std::string> failures;
   for (const auto& entry : fs::directory_iterator(root))
-    if (fs::exists(entry.path() / "model.onnx")) failures[entry.path().filename().string()] = failure(entry.path());
+    if (fs::exists(entry.path() / "model.onnx"))
+      failures[entry.path().filename().string()] = failure(entry.path(), rewritten);
   return failures;
 }
 
@@ -78,7 +87,7 @@ void write_list(const fs::path& file, const std::map<std::string, std::string>& 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.size() < 2) {
-    fmt::print(stderr, "attune_conformance LIST FOLDER [--update] [--failures]\n");
+    fmt::print(stderr, "attune_conformance LIST FOLDER [--rewritten] [--update] [--failures]\n");
     return 2;
   }
   const auto has = [&](const char* flag) {
@@ -89,7 +98,7 @@ int main(int argc, char** argv) {
     fmt::print("skipped: {} isn't there\n", root.string());
     return kSkipped;
   }
-  const auto failures = run_all(root);
+  const auto failures = run_all(root, has("--rewritten"));
   if (has("--update")) write_list(list, failures);
   const Names listed = read_list(list);
 

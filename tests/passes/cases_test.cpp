@@ -94,6 +94,7 @@ TEST_P(PassCase, Rewrites) {
   const size_t changes = test::run_pass(c.pass, context);
   model.graph->sort();
   model.graph->verify();
+  EXPECT_THAT(report.endless_rules, testing::IsEmpty());
   if (!c.matches) {
     EXPECT_EQ(changes, 0U) << to_text(model);
     if (c.no_match.empty()) return;

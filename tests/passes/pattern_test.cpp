@@ -237,6 +237,20 @@ TEST(Rules, StopAtTheBoundOnRewrites) {
   EXPECT_THAT(misses[0].reason, HasSubstr("bound on rewrites"));
 }
 
+TEST(Rules, ThatMatchWhatTheyGiveEnd) {
+  Scores s;
+  s.g.add_output(s.op("Add", {s.q, s.k}));
+  const std::vector<Rule> rules = {{"swap", Op("Add")(any("left"), any("right")), [](const Match& m, Builder& b) {
+                                      return Outcome(b.op("Add", {m["right"], m["left"]}));
+                                    }}};
+  Report report;
+  const PassOptions options;
+  PassContext context{s.model, report, options};
+  EXPECT_EQ(apply_rules(rules, context), 1000U);
+  s.g.verify();
+  EXPECT_THAT(report.endless_rules, ElementsAre("swap"));
+}
+
 TEST(Rules, GraphOutputsKeepTheirNames) {
   Scores s;
   Value* doubled = s.op("Mul", {s.q, s.scalar(2)});

@@ -58,9 +58,15 @@ Fusions fusions_of(const Model& model) {
 // A way of rewriting a model; gives why something was left.
 using Rewriting = std::function<std::vector<NearMiss>(Model&)>;
 
+void expect_end(const Report& report) {
+  for (const std::string& rule : report.endless_rules)
+    throw Error(Error::Kind::kInternal, "rule " + rule + " matches what it gives");
+}
+
 std::vector<NearMiss> convert_whole(Model& model) {
   Report report;
   optimize(model, report);
+  expect_end(report);
   return report.near_misses;
 }
 
@@ -71,6 +77,7 @@ Rewriting by_pass(const std::string& name) {
     std::vector<NearMiss> misses;
     PassContext context{model, report, options, &misses};
     run_pass(name, context);
+    expect_end(report);
     model.opset_imports.try_emplace("ai.attune", 1);
     model.graph->sort();
     return misses;
