@@ -9,11 +9,30 @@
 
 namespace attune {
 
+namespace {
+
+// Numbers that stand for "excluded" say nothing about the size of the others.
+constexpr double kFiller = 1e9;
+
+double largest_below(const std::vector<double>& values, double bound) {
+  double largest = 0;
+  for (const double v : values)
+    if (std::isfinite(v) && std::abs(v) < bound) largest = std::max(largest, std::abs(v));
+  return largest;
+}
+
+}  // namespace
+
 void compare_values(const std::vector<double>& a, const std::vector<double>& b, Difference& d) {
+  double largest = largest_below(a, kFiller);
+  const bool has_others = largest > 0;
+  if (!has_others) largest = largest_below(a, INFINITY);
+  d.largest = std::max(d.largest, largest);
   for (size_t i = 0; i < a.size(); ++i) {
-    if (std::isfinite(a[i])) d.largest = std::max(d.largest, std::abs(a[i]));
-    if (!std::isnan(a[i]) && a[i] != b[i])
-      d.absolute = std::isfinite(a[i]) && std::isfinite(b[i]) ? std::max(d.absolute, std::abs(a[i] - b[i])) : INFINITY;
+    if (std::isnan(a[i]) || a[i] == b[i]) continue;
+    double difference = std::isfinite(a[i]) && std::isfinite(b[i]) ? std::abs(a[i] - b[i]) : INFINITY;
+    if (has_others && std::abs(a[i]) >= kFiller) difference *= d.largest / std::abs(a[i]);
+    d.absolute = std::max(d.absolute, difference);
   }
 }
 

@@ -14,7 +14,8 @@ struct Difference {
 };
 
 // Widens `d` by the differences between the values, and the largest of `a`. Where `a` gives no number (a softmax over
-// nothing), `b` may give one.
+// nothing), `b` may give one. Values of 1e9 and more beside smaller ones (fillers of masks) are no measure of these:
+// they count with their relative difference, as one of the largest of the others.
 void compare_values(const std::vector<double>& a, const std::vector<double>& b, Difference& d);
 
 // Of one output, relative to the largest value of `a`. Halves of `b` are compared with floats of `a`. Throws

@@ -70,7 +70,7 @@ bool has_column_scores(const Node& softmax) {
 
 bool absorbs_scores(double filler, DataType type) {
   if (type == DataType::kFloat16) return filler <= -65504;
-  return filler <= -1e9;
+  return filler <= (type == DataType::kDouble ? -1e18 : -1e9);
 }
 
 Pat masked_scores(const Pat& scores) {

@@ -60,7 +60,7 @@ Pat attention_pattern(bool in_float) {
   return Op("MatMul", "context")(matrix, v);
 }
 
-constexpr double kLargestShift = 1e4;
+constexpr double kLargestShift = 1e3;
 
 constexpr int kGroupAxis = 2;  // of (B, G, r, T, E)
 
@@ -111,6 +111,10 @@ class AttentionRewrite {
     if (rank == 3 && (m_.node("unfold") || !MaskReader::any_with_batch(m_))) unfold_heads();
     if ((m_.node("unfold") || m_.node("fold")) && !unfolded_)
       return m_.refuse("unfold", "the scores are reshaped, but query, key and values are not batch x heads folded");
+    if (const Node* unfold = m_.node("unfold");
+        unfolded_ && unfold && unfold->output()->tensor_type().shape != scores_shape())
+      return m_.refuse("unfold",
+                       fmt::format("the scores become {}, not those of each head", describe(unfold->output())));
     if (const Node* fold = m_.node("fold weights"); fold && !may_have_shape(*fold->output(), *m_["scores"]))
       return m_.refuse("weights form", "the weights are reshaped to other rows");
     if (grouped == kGroupAxis) return merge_groups();
@@ -219,7 +223,14 @@ class AttentionRewrite {
   // The scores in front of masks: with heads unfolded they are what the Reshape around the mask gives.
   const Value& scores() const {
     if (const Node* unfold = m_.node("unfold"); (unfolded_ || rows_) && unfold) return *unfold->output();
-    return row_ ? *m_.node("row scores")->output() : *m_["scores"];
+    const Node* row = row_ ? m_.node("row scores") : nullptr;
+    return row ? *row->output() : *m_["scores"];
+  }
+
+  // (B, H, Tq, Tk) by the operands.
+  Dims scores_shape() const {
+    const TensorType &q = query_->tensor_type(), &raw = m_["scores"]->tensor_type();
+    return {q.dim(0), q.dim(1), raw.dim(-2), raw.dim(-1)};
   }
 
   bool row_of_heads() const { return row_ && query_->tensor_type().rank() == 4; }
@@ -299,8 +310,8 @@ class AttentionRewrite {
   // A number added to all scores changes no weight, unless they are lost in it.
   Refusal read_cap() {
     if (m_.node("capped scores")) softcap_ = *m_.number("softcap");
-    if (!std::isfinite(softcap_) || softcap_ < 0)
-      return m_.refuse("softcap", fmt::format("{} is negative or not finite", softcap_));
+    if (m_.node("capped scores") && !(std::isfinite(softcap_) && softcap_ > 0))
+      return m_.refuse("softcap", fmt::format("{} is not positive, or not finite", softcap_));
     const double shift = m_.node("shift") ? *m_.number("shift number") : 0;
     if (!(std::abs(shift) < kLargestShift))
       return m_.refuse("shift", fmt::format("scores are lost in the number {:.6g} that is added to them", shift));
@@ -313,7 +324,7 @@ class AttentionRewrite {
     std::vector<ShownValue> values{{m_["scores"], is_raw ? "raw" : ""}};
     if (scaled) values.push_back({scaled->output(), "raw"});
     if (capped) values.push_back({capped->output(), "capped"});
-    for (ShownValue v : mask.masked()) values.push_back({v.value, shift ? "" : v.output});
+    for (const ShownValue& v : mask.masked()) values.push_back({v.value, shift ? "" : v.output});
     for (const ShownValue& v : weights_of(m_)) values.push_back(v);
     if (auto refusal = find_shown(m_, values, type_, shown_)) return refusal;
     row_wanted_ = row_ && is_used_outside(m_, *m_.node("row weights")->output());

@@ -24,7 +24,7 @@ size_t write_softmax_axes(PassContext& context) {
   const Model& model = context.model;
   size_t changes = 0;
   model.graph->for_each_node([&](Node& n) {
-    if (!n.is("Softmax") || n.has("axis") || !context.may_rewrite()) return;
+    if (!(n.is("Softmax") || n.is("LogSoftmax")) || n.has("axis") || !context.may_rewrite()) return;
     n.set("axis", model.opset() >= kSoftmaxOfOneAxis ? int64_t{-1} : int64_t{1});
     context.report.rewrites.push_back({"normalize_softmax_axis", n.label(), std::string(n.output()->name()), {}});
     ++changes;

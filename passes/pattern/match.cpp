@@ -256,7 +256,8 @@ class Matcher {
     return true;
   }
 
-  // True if no interior value is used outside. A node that is kept for outside users keeps what it reads alive.
+  // True if no interior value is used outside. A node that is kept for outside users keeps what it reads alive. What
+  // lies in a graph around the root's can't be replaced for others: the results are in the root's.
   bool outside_uses_allowed() {
     std::unordered_map<const Node*, OutsideUse> matched;
     for (size_t i = 0; i < m_.nodes_.size(); ++i) matched.emplace(m_.nodes_[i], m_.outside_[i]);
@@ -266,7 +267,8 @@ class Matcher {
     for (bool changed = true; changed;) {
       changed = false;
       for (const auto& [node, outside] : matched) {
-        if (outside == OutsideUse::kReplaced || kept.contains(node)) continue;
+        const bool replaced = outside == OutsideUse::kReplaced && node->graph() == m_.root_->producer()->graph();
+        if (replaced || kept.contains(node)) continue;
         const auto keeper = find_keeper(*node, matched, kept);
         if (!keeper) continue;
         kept.emplace(node, *keeper);

@@ -12,8 +12,9 @@ Pat leaf(Kind kind, std::string name) {
   return node;
 }
 
-// What ONNX assumes for an `axis` that is left out, counted from the end.
-constexpr int64_t kDefaultAxis = -1;
+// What ONNX assumes for an `axis` that is left out. Softmax and LogSoftmax of old opsets have theirs written out
+// (normalize_forms).
+int64_t default_axis(std::string_view type) { return type == "Split" ? 0 : -1; }
 
 }  // namespace
 
@@ -81,7 +82,7 @@ Op&& Op::attr_or(std::string name, Attribute value, Attribute fallback) && {
 }
 
 Op&& Op::axis(int64_t from_end) && {
-  node_.attributes.push_back({"axis", from_end, true, true, kDefaultAxis});
+  node_.attributes.push_back({"axis", from_end, true, true, default_axis(node_.type)});
   return std::move(*this);
 }
 
