@@ -57,12 +57,10 @@ pattern::Rule factor_of_each_head() {
   return {"normalize_head_factor", Op("Mul", "scaled")(product, any("factor")),
           [](const Match& m, Builder& b) -> Outcome {
             const Tensor* factor = m["factor"]->constant();
-            const Dims* scores = dims(m["scores"]);
+            const Dims* scores = dims(m["scores"], static_cast<size_t>(m["query"]->tensor_type().rank()));
             if (!factor || factor->count() < 2 || factor->dim(factor->rank() - 1) != 1)
               return m.refuse("factor", "is no constant of several numbers, each the same for all keys");
-            if (!scores || m["scaled"]->tensor_type().shape != *scores ||
-                m["query"]->tensor_type().rank() != static_cast<int>(scores->size()))
-              return m.refuse("scores", "are broadcast");
+            if (!scores || m["scaled"]->tensor_type().shape != *scores) return m.refuse("scores", "are broadcast");
             return b.op("MatMul", {b.op("Mul", {m["query"], m["factor"]}), m["key"]});
           }};
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "passes/node_facts.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -47,13 +48,13 @@ Outcome rewrite_folded(const Match& m, Builder& b) {
   return n->output();
 }
 
-// Whether `v` is the weights of a softmax, in any float type and perhaps with numbers in place of some: never infinite.
+// Whether `v` is the weights of a softmax, perhaps in double, and with numbers in place of some: never infinite.
 bool are_weights(const Value& v, const Inference& inference, int depth = 0) {
   constexpr int kMaxDepth = 8;
   const Node* n = v.producer();
   if (!n || depth > kMaxDepth) return false;
   if (n->is("Softmax")) return true;
-  if (n->is("Cast")) return is_float(v.element_type()) && are_weights(*n->input(0), inference, depth + 1);
+  if (n->is("Cast")) return v.element_type() == DataType::kDouble && are_weights(*n->input(0), inference, depth + 1);
   const auto filler = n->is("Where") ? inference.scalar(n->input(1)) : std::nullopt;
   return filler && std::isfinite(*filler) && are_weights(*n->input(2), inference, depth + 1);
 }
@@ -65,7 +66,7 @@ pattern::Rule infinite_weights() {
   return {"normalize_softmax", Op("Where", "chosen")(condition, any(), any("x")),
           [](const Match& m, Builder&) -> Outcome {
             if (!are_weights(*m["weights"], m.inference())) return m.refuse("weights", "may be infinite");
-            if (m["x"]->tensor_type().shape != m["chosen"]->tensor_type().shape || !m["x"]->tensor_type().has_rank())
+            if (const Dims* x = dims(m["x"]); !x || m["chosen"]->tensor_type().shape != *x)
               return m.refuse("x", "is broadcast");
             return m["x"];
           }};
