@@ -19,6 +19,8 @@ struct Int8Rows {
 };
 
 struct PanelBlock {
+  static constexpr int64_t kLine = 64;  // bytes that are fetched at once
+
   const PanelWeights* w;
   const float* x;
   int64_t x_stride;
@@ -37,6 +39,29 @@ struct PanelBlock {
   // activations of `next` are whole panels then.
   const PanelWeights* next = nullptr;
   Int8Rows rounded = {};
+  // Weights that come next, fetched while those from panel `begin` on are multiplied: for each line of those
+  // `next_step` bytes, a power of two. Null: none.
+  const std::byte* next_weights = nullptr;
+  int64_t next_step = 1, begin = 0;
+
+  // Before panels from `first` on are multiplied with a group of rows that fetches nothing, and `groups` that fetch as
+  // many panels as these.
+  void fetch_next(int64_t first, int64_t groups) {
+    begin = first;
+    next_weights = nullptr;
+    for (next_step = kLine / 2; next_step > 1 && next_step / 2 * groups >= kLine;) next_step /= 2;
+  }
+  // After each group of rows: `panels` panels of `lines` lines are fetched from `next` on.
+  void advance_next(const std::byte* next, int64_t panels, int64_t lines) {
+    const int64_t each = panels * lines * next_step, all = panels * lines * kLine;
+    if (!next_weights) {
+      next_weights = next;
+    } else if (next_weights - next + each < all) {
+      next_weights += each;
+    } else {
+      next_weights = nullptr;
+    }
+  }
 
   float* result(int64_t r, int64_t panel) const {
     return y + (row + r - y_row) * y_stride + (panel - y_panel) * PanelWeights::kPanel;

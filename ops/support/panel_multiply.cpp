@@ -34,8 +34,8 @@ HWY_INLINE VF load_weights(const std::byte* panel, int64_t k, size_t v) {
   }
 }
 
-// kRows rows by kPanels panels from panel `p` on, over the whole inner dimension.
-template <Storage kStorage, size_t kRows, size_t kPanels>
+// kRows rows by kPanels panels from panel `p` on, over the whole inner dimension. kNext: fetches b.next_weights.
+template <Storage kStorage, size_t kRows, size_t kPanels, bool kNext = false>
 HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
   const DF df;
   const float* x[kRows];
@@ -53,7 +53,16 @@ HWY_NOINLINE void multiply_block(const PanelBlock& b, int64_t p) {
       for (size_t v = 0; v < kVectors; ++v) sum[q][r][v] = hn::Zero(df);
   }
   fetch_result<kRows, kPanels>(b, p);
+  static_assert(!kNext || (kPanels <= 2 && kRowBytes == PanelBlock::kLine));
+  const std::byte* next = kNext ? b.next_weights + (p - b.begin) * inner * b.next_step : nullptr;
+  const int64_t next_mask = PanelBlock::kLine / (b.next_step * static_cast<int64_t>(kPanels)) - 1;
   for (int64_t k = 0; k < inner; ++k) {
+    if constexpr (kNext) {
+      if ((k & next_mask) == 0) {
+        hwy::Prefetch(next);
+        next += PanelBlock::kLine;
+      }
+    }
     if constexpr (kFetches) {
       // Behind the end of a panel comes the panel kPanels further on.
       const int64_t at = k * kRowBytes + kAhead,
@@ -161,6 +170,11 @@ void multiply_rows(const PanelBlock& b, int64_t begin, int64_t end) {
   }
   constexpr size_t kAtOnce = panels_at_once(kRows);
   int64_t p = begin;
+  if constexpr (kVectors == 1 && kRows == kMaxRows && kStorage == Storage::kFloat32) {
+    if (b.next_weights)
+      for (; p + static_cast<int64_t>(kAtOnce) <= end; p += static_cast<int64_t>(kAtOnce))
+        multiply_block<kStorage, kRows, kAtOnce, true>(b, p);
+  }
   for (; p + static_cast<int64_t>(kAtOnce) <= end; p += static_cast<int64_t>(kAtOnce))
     multiply_block<kStorage, kRows, kAtOnce>(b, p);
   for (; p < end; ++p) multiply_block<kStorage, kRows, 1>(b, p);
@@ -174,12 +188,16 @@ void multiply_up_to(size_t rows, const PanelBlock& b, int64_t begin, int64_t end
   multiply_rows<kStorage, kRows>(b, begin, end);
 }
 
-// Panels [begin, end) of `rows` rows from b.row on.
+// Panels [begin, end) of `rows` rows from b.row on. All groups of rows but the first fetch their share of `next`, the
+// panels that come after these, if it isn't null.
 template <Storage kStorage>
-void multiply_all_rows(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
+void multiply_all_rows(PanelBlock b, int64_t rows, int64_t begin, int64_t end, const std::byte* next) {
   constexpr auto kMost = static_cast<int64_t>(kMaxRows);
-  for (const int64_t stop = b.row + rows; b.row < stop; b.row += kMost)
+  if (next) b.fetch_next(begin, (rows + kMost - 1) / kMost - 1);
+  for (const int64_t stop = b.row + rows; b.row < stop; b.row += kMost) {
     multiply_up_to<kStorage>(static_cast<size_t>(std::min(kMost, stop - b.row)), b, begin, end);
+    if (next) b.advance_next(next, end - begin, b.w->inner());
+  }
 }
 
 // Panels [begin, end) as floats.
@@ -196,7 +214,8 @@ template <Storage kStorage>
 void multiply_panels(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
   b.panels = b.w->panel(0);
   b.first_panel = 0;
-  if (rows <= static_cast<int64_t>(kMaxRows)) return multiply_all_rows<kStorage>(b, rows, begin, end);
+  const std::byte* const after = std::exchange(b.next_weights, nullptr);
+  if (rows <= static_cast<int64_t>(kMaxRows)) return multiply_all_rows<kStorage>(b, rows, begin, end, nullptr);
   constexpr bool kHalf = kStorage == Storage::kFloat16 || kStorage == Storage::kBFloat16;
   constexpr int64_t kCached = 256 << 10;
   const int64_t inner = std::max<int64_t>(1, b.w->inner());
@@ -212,9 +231,9 @@ void multiply_panels(PanelBlock b, int64_t rows, int64_t begin, int64_t end) {
       widen_panels<kStorage>(*b.w, p, stop, wide.get());
       b.panels = reinterpret_cast<const std::byte*>(wide.get());
       b.first_panel = p;
-      multiply_all_rows<Storage::kFloat32>(b, rows, p, stop);
+      multiply_all_rows<Storage::kFloat32>(b, rows, p, stop, nullptr);
     } else {
-      multiply_all_rows<kStorage>(b, rows, p, stop);
+      multiply_all_rows<kStorage>(b, rows, p, stop, stop < end ? b.w->panel(stop) : after);
     }
   }
 }
@@ -329,8 +348,9 @@ void run(const PanelBlock& b, int64_t rows, int64_t begin, int64_t end) {
 
 void run_tasks(const PanelBlock& block, int64_t rows, int64_t parts) {
   const Tasks tasks(*block.w, rows, parts, block.next ? block.next->activation_block() / PanelWeights::kPanel : 2);
-  in_any_order(static_cast<int>(parts), tasks.row_blocks * tasks.stretches, [&](int, int64_t task) {
+  in_own_order(parts, tasks.row_blocks * tasks.stretches, [&](int, int64_t task, int64_t next) {
     PanelBlock b = block;
+    if (next >= 0 && tasks.stretches > 1) b.next_weights = b.w->panel(next % tasks.stretches * tasks.panels);
     b.row = task / tasks.stretches * tasks.block_rows;
     const int64_t begin = task % tasks.stretches * tasks.panels;
     run(b, std::min(tasks.block_rows, rows - b.row), begin, std::min(b.w->panels(), begin + tasks.panels));

@@ -7,12 +7,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "ops/support/any_order.h"
 
 namespace attune {
 namespace {
@@ -99,6 +102,44 @@ TEST(Parallel, EveryItemOnceOnAHostsThreads) {
   EXPECT_EQ(threads.calls, 3);  // one item needs no threads
   EXPECT_THAT(visits(100, 200), Each(1));
   EXPECT_EQ(threads.calls, 3);  // nor do few
+}
+
+TEST(Parallel, EveryTaskOnceInOwnOrder) {
+  Threads threads;
+  const WorkersScope scope(threads);
+  for (const int64_t parts : {1, 2, 3, 5})
+    for (const int64_t tasks : {0, 1, 2, 7, 1000}) {
+      std::vector<std::atomic<int>> visits(static_cast<size_t>(tasks));
+      std::array<int64_t, 5> expected;  // of each part; -1: not known
+      expected.fill(-1);
+      in_own_order(parts, tasks, [&](int part, int64_t task, int64_t next) {
+        ++visits[static_cast<size_t>(task)];
+        int64_t& known = expected[static_cast<size_t>(part)];
+        // What was announced comes, or has been taken by another.
+        if (known >= 0 && known != task) {
+          EXPECT_EQ(next, -1);
+        }
+        known = next;
+      });
+      EXPECT_THAT(std::vector<int>(visits.begin(), visits.end()), Each(1)) << parts << " parts, " << tasks << " tasks";
+    }
+}
+
+// A part that waits for all others gets none of their tasks, and they do its own.
+TEST(Parallel, OthersDoTheTasksOfASlowPart) {
+  Threads threads;
+  const WorkersScope scope(threads);
+  std::atomic<int> done{0};
+  std::atomic<int> slow_ones{0};
+  in_own_order(3, 90, [&](int part, int64_t, int64_t) {
+    if (part == 1) {
+      ++slow_ones;
+      while (done < 89) std::this_thread::yield();
+    }
+    ++done;
+  });
+  EXPECT_EQ(done, 90);
+  EXPECT_LE(slow_ones, 1);
 }
 
 TEST(Parallel, PartsDontSplitAgain) {
