@@ -36,7 +36,10 @@ void carry_outputs(const Node& before, const Node& now, Outcome& outcome) {
 }
 
 Pat attention_of(Pat query, Pat key, Pat value) {
-  return Op("Attention", "attention").domain(std::string(kAttuneDomain)).further_inputs().replaced()(query, key, value);
+  return Op("Attention", "attention")
+      .domain(std::string(kAttuneDomain))
+      .further_inputs()
+      .replaced()(std::move(query), std::move(key), std::move(value));
 }
 
 namespace {

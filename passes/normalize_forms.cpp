@@ -11,7 +11,6 @@ namespace {
 using pattern::any;
 using pattern::Builder;
 using pattern::Match;
-using pattern::one_of;
 using pattern::Op;
 using pattern::Outcome;
 using pattern::Pat;

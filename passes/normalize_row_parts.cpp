@@ -49,12 +49,13 @@ class Rows {
     if (m_.choice("scaling") != kUnscaled && m_["factor"]->tensor_type().rank() > 1)
       return "is broadcast by its factor";
     if (m_.node("heads") && !splits_columns()) return "does not split the last axis alone into constant sizes";
-    const Value* end = m_.node("part")->input(0);
+    const Value& end = *m_.node("part")->input(0);
     for (const char* step : {"product", "sum", "multiplied", "divided", "heads"})
-      if (const Node* n = m_.node(step))
-        if (n->output() != end && (n->output()->uses().size() > 1 || n->output()->is_graph_output()))
-          return "is also used as a whole";
-    return end->is_graph_output() ? "is also used as a whole" : "";
+      if (const Node* n = m_.node(step)) {
+        const Value& made = *n->output();
+        if (&made != &end && (made.uses().size() > 1 || made.is_graph_output())) return "is also used as a whole";
+      }
+    return end.is_graph_output() ? "is also used as a whole" : "";
   }
 
   // The same of some rows of x.

@@ -5,6 +5,9 @@
 // foreach_target.h must come before highway.h.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
+#if HWY_ARCH_X86
+#include <cpuid.h>
+#endif
 
 #include <algorithm>
 #include <cstring>
@@ -360,7 +363,9 @@ bool has_vnni() {
 #if HWY_TARGET == HWY_AVX3
   return __builtin_cpu_supports("avx512vnni") != 0;
 #elif HWY_TARGET == HWY_AVX2
-  return __builtin_cpu_supports("avxvnni") != 0;
+  // __builtin_cpu_supports of clang 14 doesn't know AVX-VNNI's name.
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 4 & 1U) != 0;
 #else
   return false;
 #endif

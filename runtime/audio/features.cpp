@@ -130,11 +130,12 @@ Tensor kaldi_features(std::span<const float> samples, const AudioFeatureOptions&
   need(samples.size(), kKaldiFrame);
   const auto bands = static_cast<size_t>(o.feature_size);
   const size_t frames = 1 + (samples.size() - kKaldiFrame) / kKaldiHop;
+  const auto highest = o.sampling_rate / 2;  // a whole number, as in transformers
   const MelFilters mel({.scale = MelScale::kKaldi,
                         .fft_size = kKaldiFft,
                         .bands = bands,
                         .low = kKaldiLow,
-                        .high = static_cast<double>(o.sampling_rate / 2),
+                        .high = static_cast<double>(highest),
                         .sampling_rate = static_cast<double>(o.sampling_rate),
                         .triangles_in_mel = true});
   std::vector<double> window(kKaldiFrame);  // Povey: a Hann window to the power of 0.85
