@@ -223,8 +223,8 @@ class AttentionRewrite {
   // The scores in front of masks: with heads unfolded they are what the Reshape around the mask gives.
   const Value& scores() const {
     if (const Node* unfold = m_.node("unfold"); (unfolded_ || rows_) && unfold) return *unfold->output();
-    const Node* row = m_.node("row scores");
-    return row ? *row->outputs().front() : *m_["scores"];
+    const Value* row = m_["row scores"];
+    return row ? *row : *m_["scores"];
   }
 
   // (B, H, Tq, Tk) by the operands.
