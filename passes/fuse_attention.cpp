@@ -111,8 +111,8 @@ class AttentionRewrite {
     if (rank == 3 && (m_.node("unfold") || !MaskReader::any_with_batch(m_))) unfold_heads();
     if ((m_.node("unfold") || m_.node("fold")) && !unfolded_)
       return m_.refuse("unfold", "the scores are reshaped, but query, key and values are not batch x heads folded");
-    if (const Node* unfold = m_.node("unfold");
-        unfolded_ && unfold && unfold->output()->tensor_type().shape != scores_shape())
+    const Node* unfold = m_.node("unfold");
+    if (unfolded_ && unfold && unfold->output()->tensor_type().shape != scores_shape())
       return m_.refuse("unfold",
                        fmt::format("the scores become {}, not those of each head", describe(unfold->output())));
     if (const Node* fold = m_.node("fold weights"); fold && !may_have_shape(*fold->output(), *m_["scores"]))
