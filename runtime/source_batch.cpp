@@ -66,8 +66,9 @@ class Batcher {
   // Ids and masks go by Hugging Face's names, too; a single input of another name is that of a single port.
   void check_names() const {
     for (const auto& [name, value] : inputs_) {
-      const bool known = name == "input_ids" || name == "attention_mask" || inputs_.size() == 1 ||
-                         std::any_of(ports_.begin(), ports_.end(), [&](const Plan::Port& p) { return p.name == name; });
+      const bool known =
+          name == "input_ids" || name == "attention_mask" || inputs_.size() == 1 ||
+          std::any_of(ports_.begin(), ports_.end(), [&name = name](const Plan::Port& p) { return p.name == name; });
       if (known) continue;
       std::vector<std::string> names;
       for (const Plan::Port& p : ports_) names.push_back(p.name);

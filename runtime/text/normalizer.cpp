@@ -126,26 +126,28 @@ std::unique_ptr<Normalizer> bert(const json& j) {
 std::unique_ptr<Normalizer> make_normalizer(const json& j) {
   if (j.is_null()) return nullptr;
   const std::string type = j.at("type");
-  const auto form = [](unicode::Form f) { return function([f](std::string t) { return unicode::normalize(t, f); }); };
+  const auto form = [](unicode::Form f) {
+    return function([f](const std::string& t) { return unicode::normalize(t, f); });
+  };
   if (type == "NFC") return form(unicode::Form::kNfc);
   if (type == "NFD") return form(unicode::Form::kNfd);
   if (type == "NFKC") return form(unicode::Form::kNfkc);
   if (type == "NFKD") return form(unicode::Form::kNfkd);
-  if (type == "Lowercase") return function([](std::string t) { return unicode::lower(t); });
+  if (type == "Lowercase") return function([](const std::string& t) { return unicode::lower(t); });
   if (type == "StripAccents")
-    return function([](std::string t) { return filter(t, [](char32_t c) { return !unicode::is_mark(c); }); });
+    return function([](const std::string& t) { return filter(t, [](char32_t c) { return !unicode::is_mark(c); }); });
   if (type == "Strip") return std::make_unique<Strip>(j);
   if (type == "Prepend")
-    return function([p = j.at("prepend").get<std::string>()](std::string t) { return t.empty() ? t : p + t; });
+    return function([p = j.at("prepend").get<std::string>()](const std::string& t) { return t.empty() ? t : p + t; });
   if (type == "BertNormalizer") return bert(j);
   if (type == "Replace") return std::make_unique<Replace>(j);
   if (type == "Precompiled") {
-    if (j.at("precompiled_charsmap").is_null()) return function([](std::string t) { return t; });
+    if (j.at("precompiled_charsmap").is_null()) return function([](const std::string& t) { return t; });
     auto map = std::make_shared<CharsMap>(j.at("precompiled_charsmap").get<std::string>());
-    return function([map](std::string t) { return map->normalize(t); });
+    return function([map](const std::string& t) { return map->normalize(t); });
   }
   if (type == "Nmt")
-    return function([](std::string t) {
+    return function([](const std::string& t) {
       std::string out;
       for (const char32_t c : unicode::decode(t)) {
         const bool dropped =
