@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "graph/error.h"
 
@@ -47,6 +48,15 @@ std::optional<IndexLimit> find_limit(const Graph& graph, size_t position, const 
   return limit;
 }
 
+// The first element outside of [-size, size), and its place; nothing if there is none. In every step of a decoder: it
+// allocates nothing.
+template <class T>
+std::optional<std::pair<int64_t, int64_t>> first_outside(const Tensor& t, int64_t size) {
+  const T *begin = t.data<T>(), *end = begin + t.count();
+  const T* at = std::find_if(begin, end, [&](T v) { return v < -size || v >= size; });
+  return at == end ? std::nullopt : std::optional(std::pair<int64_t, int64_t>(*at, at - begin));
+}
+
 }  // namespace
 
 std::vector<IndexLimit> index_limits(const Graph& graph) {
@@ -60,17 +70,17 @@ std::vector<IndexLimit> index_limits(const Graph& graph) {
 }
 
 void check_indices(const IndexLimit& limit, const std::string& name, const Tensor& indices) {
-  const std::vector<int64_t> values = indices.to_int64();
-  const auto outside = [&](int64_t v) { return v < -limit.size || v >= limit.size; };
-  const auto at = std::find_if(values.begin(), values.end(), outside);
-  if (at == values.end()) return;
+  const Tensor dense = indices.to_contiguous();
+  const auto outside = dense.type() == DataType::kInt32 ? first_outside<int32_t>(dense, limit.size)
+                                                        : first_outside<int64_t>(dense, limit.size);
+  if (!outside) return;
+  auto [index, rest] = *outside;
   std::vector<int64_t> place;
-  int64_t rest = at - values.begin();
   for (size_t axis = indices.rank(); axis-- > 0; rest /= indices.dim(axis))
     place.insert(place.begin(), rest % indices.dim(axis));
   throw Error(Error::Kind::kInvalidArgument,
               fmt::format("input '{}': expected indices below {}, the rows of the table of {}, got {} at ({})", name,
-                          limit.size, limit.node, *at, fmt::join(place, ",")));
+                          limit.size, limit.node, index, fmt::join(place, ",")));
 }
 
 }  // namespace attune

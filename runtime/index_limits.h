@@ -22,7 +22,7 @@ struct IndexLimit {
 std::vector<IndexLimit> index_limits(const Graph& graph);
 
 // Throws Error(kInvalidArgument) that names the input `name`, the element and the size, where an element of `indices`,
-// which are integers, lies outside [-size, size).
+// int32 or int64, lies outside [-size, size).
 void check_indices(const IndexLimit& limit, const std::string& name, const Tensor& indices);
 
 }  // namespace attune
