@@ -62,8 +62,7 @@ const Node* join_of(const Value* v, int depth = 0) {
 std::string between(const Value& v) {
   constexpr const char* kStays =
       "; queries, keys or values are {} between their projection and the scores: the Attention takes what comes of it, "
-      "with "
-      "heads apart, and what stands in front stays there";
+      "with heads apart, and what stands in front stays there";
   if (is_rotated(&v)) return fmt::format(kStays, "rotated by positions (rotary embedding)");
   if (is_normalized(&v)) return fmt::format(kStays, "normalized");
   const Node* join = join_of(&v);
